@@ -97,12 +97,11 @@ export function lines(min: number, max: number) {
 
 const lineBreak = /[\t\n\v\f\r\u0085\u2028\u2029]/
 
-/** Replaces line breaks and tabs with a space. */
 export function inOneLine(value: string): string {
   return value.replaceAll(/[\s\u0085]+/g, (space) => (lineBreak.test(space) ? ' ' : space)).trim()
 }
 
-/** The integrator's own id, unique for the tenant and the kind of resource. */
+/** Unique for the tenant and the kind of resource. */
 export const externalIdSchema = line(1, 255)
 
 function isNamed(person: { person_id?: unknown; email?: unknown; name?: unknown }): boolean {
@@ -110,7 +109,7 @@ function isNamed(person: { person_id?: unknown; email?: unknown; name?: unknown 
 }
 const mustBeNamed = { message: 'must name a person by person_id, email or name' }
 
-/** A person as an integrator knows them, linked to a synced person by e-mail address. */
+/** Linked to a synced person by e-mail address. */
 export const personRefSchema = z
   .strictObject({
     person_id: uuidSchema.optional(),
@@ -127,7 +126,7 @@ export const personRefSchema = z
   })
 export type PersonRef = z.infer<typeof personRefSchema>
 
-/** A person in a row of a push. An invalid address without a name becomes the name. */
+/** An invalid address without a name becomes the name. */
 export const sentPersonRefSchema = z
   .strictObject({
     person_id: uuidSchema.optional(),
@@ -158,7 +157,7 @@ export const personPatchSchema = z
   })
 export type PersonPatch = z.infer<typeof personPatchSchema>
 
-/** A person in an item of a bulk request. An invalid address without a name becomes the name. */
+/** An invalid address without a name becomes the name. */
 export const sentPersonPatchSchema = personPatchSchema.extend({ email: sentEmailSchema.nullable().optional() }).meta({
   id: 'SentPersonPatch',
   description:
@@ -214,7 +213,6 @@ export const listedAddressPattern: string = [
   'ext64:[A-Za-z0-9_-]{2,1020}',
 ].join('|')
 
-/** The address of a resource that has no reference. */
 export const unnumberedAddressSchema = z.union([uuidSchema, ...externalAddresses]).meta({
   description:
     'An id, or `ext:` and an external id. `ext64:` and the external id in base64url (RFC 4648 §5, no padding) for one with `/`, `\\`, `%` or `;`',

@@ -13,10 +13,7 @@ export type ContentDigest =
 const member = /^(?<name>[a-z*][a-z0-9_.*-]*)=:(?<value>[A-Za-z0-9+/]*={0,2}):$/
 const maxLength = 1024
 
-/**
- * RFC 9530 §2, RFC 9651 §3.2. A header without a supported algorithm is malformed, because its sender relies on the
- * check.
- */
+/** RFC 9530 §2, RFC 9651 §3.2. A header without a supported algorithm is malformed. */
 export function parseContentDigest(
   header: string | undefined,
   algorithms: readonly DigestAlgorithm[] = allAlgorithms,

@@ -5,21 +5,17 @@ export type OwnItem<T> = { readonly ok: true; readonly item: T } | { readonly ok
 
 const documentedAs = new WeakMap<z.core.$ZodType, () => z.ZodType>()
 
-/** Sets the schema that the OpenAPI document shows. */
 export function documentAs<T extends z.ZodType>(schema: T, documented: () => z.ZodType): T {
   documentedAs.set(schema, documented)
   return schema
 }
 
-/** Returns undefined if `documentAs` was not called. */
+/** Undefined if `documentAs` was not called. */
 export function documentedSchema(schema: z.core.$ZodType): z.ZodType | undefined {
   return documentedAs.get(schema)?.()
 }
 
-/**
- * Parses items separately, so that an invalid item does not affect the others. Returns max + 1 items of a longer list,
- * which the reader must reject.
- */
+/** An invalid item does not affect the others. Returns max + 1 items of a longer list, which the reader must reject. */
 export function eachOnItsOwn<T extends z.ZodType>(item: T, max: number) {
   return documentAs(z.array(z.unknown()).min(1), () => z.array(item).min(1).max(max)).transform(
     (items): OwnItem<z.output<T>>[] =>

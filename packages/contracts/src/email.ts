@@ -13,7 +13,7 @@ const atoms = /^[\w!#$%&'*+/=?^`{|}~\u0080-\u{10ffff}-]+(?:\.[\w!#$%&'*+/=?^`{|}
 const quoted = /^"(?:[ !#-[\]-~\u0080-\u{10ffff}]|\\[ -~])*"$/u
 const label = /^[\p{L}\p{N}](?:(?:[\p{L}\p{M}\p{N}-]|\u200c|\u200d)*[\p{L}\p{M}\p{N}])?$/u
 
-/** Whether a text is an e-mail address (RFC 5321 §4.1.2, RFC 6531). */
+/** RFC 5321 §4.1.2, RFC 6531. */
 export function isEmailAddress(text: string): boolean {
   const at = text.lastIndexOf('@')
   const [local, domain] = [text.slice(0, Math.max(0, at)), text.slice(at + 1)]
@@ -36,7 +36,7 @@ function isDomain(domain: string): boolean {
   return domain.split('.').every((each) => each.length <= maxLabelLength && label.test(each))
 }
 
-/** For the OpenAPI document: readable in any language, and accepts every valid address. */
+/** Readable in any language, and accepts every valid address. */
 const published = /^(?:"[^\r\n]*"|[^\s@"(),:;<>[\]\\]+)@(?:\[[0-9A-Za-z.:]+\]|[^\s@",]+)$/
 const message = 'must be an e-mail address'
 
@@ -47,7 +47,7 @@ export const emailSchema = z
   .refine(isEmailAddress, { message })
   .meta({ minLength: 3, maxLength: maxAddressBytes, examples: ['ada.lund@harbourline.example'] })
 
-/** An e-mail address in a batch. The batch is accepted without addresses that are invalid. */
+/** A batch is accepted without its invalid addresses. */
 export const sentEmailSchema = z.string().meta({
   description: 'An invalid address (RFC 5321, RFC 6531) is left out, and `warnings` names it',
   examples: ['ada.lund@harbourline.example'],

@@ -9,8 +9,8 @@ const formats: Readonly<Record<string, string>> = {
 }
 
 /**
- * Returns an example of a JSON Schema (2020-12): the schema's own, otherwise the smallest that its keywords allow.
- * Patterns are ignored, so a schema with one needs its own example. `resolve` resolves a `$ref`.
+ * Returns the schema's own example, otherwise the smallest that its keywords allow. Patterns are ignored, so a schema
+ * with one needs its own. `resolve` resolves a `$ref`.
  */
 export function exampleOf(schema: unknown, resolve: (reference: string) => unknown): unknown {
   return build(schema, { resolve, within: [] }) ?? null

@@ -1,8 +1,7 @@
 import type { z } from 'zod'
 
-/** Words the rule for a value, to follow its name: `must be text`. */
+/** The rule for a value, to follow its name: `must be text`. */
 export function wordsOf(issue: z.core.$ZodIssue): string {
-  // Messages of our own contracts are used unchanged.
   if (!/^(?:Invalid|Too (?:small|big)|Unrecognized)\b/.test(issue.message)) return issue.message
   switch (issue.code) {
     case 'invalid_type':
@@ -56,7 +55,6 @@ interface FormatIssue {
 
 const maxNamed = 80
 
-/** The allowed types, if only the type is wrong. */
 function unionWords(forms: readonly (readonly z.core.$ZodIssue[])[]): string {
   const expected = forms.map(([first]) =>
     first?.code === 'invalid_type' && first.path.length === 0 ? types[first.expected] : undefined,

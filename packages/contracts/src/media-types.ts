@@ -3,17 +3,16 @@ import type { Route } from './route.ts'
 
 export const linesMediaType = 'application/x-ndjson'
 
-/** JSON pages, or the whole result as NDJSON or CSV (RFC 4180). */
+/** RFC 4180 for CSV. */
 export const listMediaTypes = ['application/json', linesMediaType, 'text/csv'] as const
 
-/** Returns undefined if the route is not a paged list. */
+/** Undefined if the route is not a paged list. */
 export function itemSchemaOf(route: Route): z.ZodType | undefined {
   if (route.method !== 'GET' || route.query?.shape['cursor'] === undefined) return undefined
   const schema = route.answers[200]?.schema
   return schema instanceof z.ZodArray && schema.element instanceof z.ZodType ? schema.element : undefined
 }
 
-/** Returns `csvColumns`, or the members of an item without those of `expand`. */
 export function columnsOf(route: Route): readonly string[] {
   if (route.csvColumns !== undefined) return route.csvColumns
   const item = itemSchemaOf(route)
@@ -21,7 +20,7 @@ export function columnsOf(route: Route): readonly string[] {
   return Object.entries(item.shape).flatMap(([name, member]) => (member instanceof z.ZodOptional ? [] : [name]))
 }
 
-/** Returns the media types of a response, the default first; empty without a body. */
+/** The default first; empty without a body. */
 export function mediaTypesOf(route: Route): readonly string[] {
   if (itemSchemaOf(route) !== undefined) return listMediaTypes
   const types = Object.entries(route.answers).flatMap(([status, { schema, mediaType, alternatives = [] }]) =>

@@ -38,7 +38,6 @@ const responseHeaders = {
 
 type HeaderKey = keyof typeof responseHeaders
 
-/** Headers that are present whenever a response can have them. */
 const always: ReadonlySet<HeaderKey> = new Set(['RequestId', 'ApiVersion', 'ETag', 'Location', 'Vary', 'Authenticate'])
 
 export function headerComponents(): Json {
@@ -54,7 +53,7 @@ function isAlways(key: string): boolean {
   return [...always].some((name) => name === key)
 }
 
-/** Returns lower-case names of headers that every response with this status has. */
+/** Lower-case names of headers that every response with this status has. */
 export function requiredHeadersOf(route: Route, status: number): string[] {
   const keys = keysOf(route, status)
   const ofCallers = status < 400 && keys.includes('RateLimit') ? (['RateLimit', 'RateLimitPolicy'] as const) : []
@@ -88,7 +87,7 @@ function keysOf(route: Route, status: number): HeaderKey[] {
   return keys.filter((key) => !lacking.includes(key))
 }
 
-/** Returns lower-case names of headers that responses may have. */
+/** Lower-case names of headers that responses may have. */
 export function answerHeaderNamesOf(route: Route): string[] {
   const statuses = [...Object.keys(route.answers).map(Number), 401, 409, 429, 503, 507]
   const names = [
@@ -118,7 +117,7 @@ export function headersOf(route: Route, status: number): Json {
   }
 }
 
-/** Returns a route's request headers, except credentials and those that describe the body. */
+/** Without credentials and headers that describe the body. */
 export function headerParameters(route: Route): Json[] {
   const list = [
     parameter('X-Request-Id', 'Your own id for the request, 8 to 128 of A-Z a-z 0-9 . _ -', 'nightly-2026-11-21.1'),

@@ -12,7 +12,7 @@ import { namedScopes, scopeDescriptions } from './scope.ts'
 import { withMemberWords } from './words/members.ts'
 import { wordsOf } from './words/parameters.ts'
 
-/** The version of the interface, sent as `API-Version`. */
+/** Sent as `API-Version`. */
 export const apiVersion = '1.0.0-beta'
 
 type Json = Record<string, unknown>
@@ -280,7 +280,7 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output', schemas: Map<string
       },
     }),
   )
-  // Requests accept more than responses contain, so a component of both has the schema of requests.
+  // Requests accept more than responses contain, so a component of both has their schema.
   const publish = (id: string, definition: unknown): void => {
     const name = componentName(id)
     if (io === 'input' || !schemas.has(name)) schemas.set(name, withMemberWords(name, withComponentRefs(definition)))
@@ -307,7 +307,7 @@ function withExamples({
   if (Array.isArray(examples)) jsonSchema.examples = examples
 }
 
-/** Readers of JSON Schema do not know zod's own formats. Their patterns remain. */
+/** Readers of JSON Schema do not know zod's own formats. */
 const ownFormats: ReadonlySet<unknown> = new Set(['cidrv4', 'cidrv6'])
 
 function withKnownFormat(jsonSchema: z.core.JSONSchema.BaseSchema): void {

@@ -12,7 +12,6 @@ export const pageQuery = {
     .transform(Number)
     .pipe(z.int().max(maxLimit))
     .default(100)
-    // A query parameter is text, but the document shows a number.
     .meta({
       type: 'integer',
       minimum: 1,
@@ -60,7 +59,6 @@ function split(given: string | readonly string[]): string[] {
   return [given].flat().flatMap((part) => part.split(','))
 }
 
-/** The parameter `fields`: service-kit omits all other members. */
 export function fieldsOf(item: z.ZodObject) {
   const names = Object.keys(item.shape)
   return words(names, maxFields)
@@ -74,7 +72,7 @@ export function fieldsOf(item: z.ZodObject) {
     })
 }
 
-/** A filter with repeated or comma-separated values; any may match. */
+/** Repeated or comma-separated values; any may match. */
 export function anyOf<const T extends readonly [string, ...string[]]>(values: T) {
   return words(values, values.length)
     .transform(split)
@@ -84,10 +82,7 @@ export function anyOf<const T extends readonly [string, ...string[]]>(values: T)
 
 const safetyLagMs = 30_000
 
-/**
- * Returns changes from 30 seconds earlier, because a change has the start time of its transaction and may be committed
- * later.
- */
+/** Changes from 30 seconds earlier are included, because a change has the start time of its transaction. */
 export const updatedSince = momentSchema
   .transform((moment) => {
     const earliest = Date.parse('0001-01-01T00:00:00Z')
@@ -99,7 +94,7 @@ export const updatedSince = momentSchema
       'Changed at this time or later, or in the 30 seconds before it. Pass the time of your last request: you miss no change that is committed within 30 seconds, and can get some changes twice. `GET /changes` also has changes that take longer, such as large pushes',
   })
 
-/** A filter with repeated or comma-separated texts; any may match. A text with commas is also matched as a whole. */
+/** Repeated or comma-separated texts; any may match. A text with commas is also matched as a whole. */
 export function textFilter(item: z.ZodType<string, string>, description: string) {
   return onceOrRepeated(maxIds, () => {
     const pattern = patternOf(item)
@@ -116,7 +111,7 @@ export function textFilter(item: z.ZodType<string, string>, description: string)
     .meta({ description: `${description}; up to ${maxIds}, repeated or comma-separated` })
 }
 
-/** A filter with repeated keys; any may match. Commas belong to the keys. */
+/** Repeated keys; any may match. Commas belong to the keys. */
 export function keyFilter(item: z.ZodType<string, string>, description: string) {
   return onceOrRepeated(maxIds, () => ({ one: item }))
     .transform((given) => [...new Set([given].flat())])
@@ -131,7 +126,6 @@ function readingsOf(text: string, item: z.ZodType<string, string>): string[] {
   return item.safeParse(text).success ? [text, ...parts] : parts
 }
 
-/** A filter with several addresses of resources; any may match. */
 export function addressFilter(description: string) {
   return onceOrRepeated(maxIds, () => ({
     one: z.string().meta({ pattern: `^(?:${listedAddressPattern})$` }),
@@ -147,7 +141,6 @@ export function addressFilter(description: string) {
 
 const maxIds = 100
 
-/** A filter with repeated or comma-separated ids. */
 export function idFilter(description: string) {
   return onceOrRepeated(maxIds, () => ({ one: uuidSchema, commas: withCommas(patternOf(uuidSchema) ?? '', maxIds) }))
     .transform(split)

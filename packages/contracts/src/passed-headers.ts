@@ -29,7 +29,7 @@ const gatewayAnswerHeaders = [
   'x-request-id',
 ] as const
 
-/** Returns lower-case names of a route's response headers. The gateway removes all others. */
+/** Lower-case names. The gateway removes all others. */
 export function passedAnswerHeaders(route: Route): ReadonlySet<string> {
   const names = new Set<string>([...commonAnswerHeaders, ...answerHeaderNamesOf(route)])
   for (const name of [...gatewayAnswerHeaders, 'www-authenticate']) names.delete(name)

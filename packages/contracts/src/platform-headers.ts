@@ -1,7 +1,4 @@
-/**
- * The gateway removes these headers from client requests in every spelling. A service trusts them only with a valid
- * signature (RFC 9421).
- */
+/** The gateway removes these headers from client requests in every spelling. */
 export const contextHeader = 'postern-context'
 export const assertionHeader = 'postern-assertion'
 export const requestIdHeader = 'x-request-id'
@@ -25,10 +22,7 @@ export const strippedHeaderPrefixes = [
   'x-method-override',
 ] as const
 
-/**
- * Credentials, hop-by-hop fields (RFC 9110 §7.6.1), the signature, and fields that could change the request that a
- * service sees.
- */
+/** Credentials, hop-by-hop fields (RFC 9110 §7.6.1), the signature, and fields that could change the request. */
 export const strippedHeaders = [
   'authorization',
   'proxy-authorization',

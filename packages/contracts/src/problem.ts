@@ -115,7 +115,7 @@ export function problemUri(code: ProblemCode): string {
   return `/problems/${code.replaceAll('_', '-')}`
 }
 
-/** Creates a problem document with `requestId` as `instance`. */
+/** `requestId` is the `instance`. */
 export function problemDocument(code: ProblemCode, requestId: string, input: ProblemInput = {}): ProblemDocument {
   const { status, title } = problemTypes[code]
   return {

@@ -30,7 +30,7 @@ const ofCredentials = [
   'auth_unavailable',
 ] as const satisfies readonly ProblemCode[]
 
-/** Returns every problem of a route. With POSTERN_CHECK_ANSWERS, a service that returns another one fails. */
+/** With POSTERN_CHECK_ANSWERS, a service that returns another problem fails. */
 export function problemsOf(route: Route): ReadonlySet<ProblemCode> {
   const codes = new Set<ProblemCode>([...ofEveryRoute, ...route.problems])
   // A response without a body suits every `Accept`.
@@ -51,7 +51,6 @@ export function problemsOf(route: Route): ReadonlySet<ProblemCode> {
   return codes
 }
 
-/** Whether a route accepts an Idempotency-Key, as every POST does. */
 export function isRepeatable(route: Route): boolean {
   return route.method === 'POST'
 }

@@ -23,7 +23,6 @@ export interface Answer {
   readonly description: string
   readonly schema?: z.ZodType
   readonly mediaType?: string
-  /** Other media types of the body, selected with `Accept`. */
   readonly alternatives?: readonly string[]
   readonly headers?: Readonly<Record<string, string>>
   readonly withoutHeaders?: readonly ('ETag' | 'Location')[]
@@ -47,11 +46,11 @@ export interface Route {
   readonly body?: z.ZodType
   /** All other texts of the JSON body are normalized to NFC (UAX #15). */
   readonly exactMembers?: readonly string[]
-  /** The parts of a form (RFC 7578) that the route streams. The service checks them as they arrive. */
+  /** RFC 7578. The service checks the parts as they arrive. */
   readonly form?: z.ZodObject
   /** Default with `body`: `application/json`. */
   readonly bodyMediaTypes?: readonly string[]
-  /** The largest accepted body in bytes; 0 if the route has no body. */
+  /** In bytes; 0 if the route has no body. */
   readonly maxBodyBytes: number
   /** For the response headers, in milliseconds. */
   readonly answerWithinMs: number
@@ -62,11 +61,11 @@ export interface Route {
   readonly requestHeaders?: Readonly<
     Record<string, { readonly description: string; readonly example: string; readonly required?: boolean }>
   >
-  /** Headers of every response, including the gateway's rejections, with purpose and value. */
+  /** Also of the gateway's rejections. */
   readonly onEveryAnswer?: Readonly<Record<string, { readonly description: string; readonly value: string }>>
   /** Default: the members of an item. */
   readonly csvColumns?: readonly string[]
-  /** Whether a POST with `X-HTTP-Method-Override` can reach the route, as tus 1.0 requires. */
+  /** As tus 1.0 requires. */
   readonly acceptsMethodOverride?: true
   /** Beyond those of every route. */
   readonly problems: readonly ProblemCode[]
@@ -79,7 +78,7 @@ export type RouteInput = Omit<Route, 'maxBodyBytes' | 'answerWithinMs' | 'proble
 
 export const defaultMaxBodyBytes = 1024 * 1024
 
-/** Completes a route with defaults: a body of 1 MiB if there is one, an answer within 30 s. */
+/** Defaults: a body of 1 MiB if there is one, an answer within 30 s. */
 export function defineRoute<const R extends RouteInput>(route: R): R & Omit<Route, keyof R> {
   const takesBody = route.body !== undefined || route.bodyMediaTypes !== undefined
   return { maxBodyBytes: takesBody ? defaultMaxBodyBytes : 0, answerWithinMs: 30_000, problems: [], ...route }

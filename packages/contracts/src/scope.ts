@@ -1,15 +1,14 @@
-/** The scopes of keys, as `action:area`. They do not imply each other. */
+/** `action:area`. They do not imply each other. */
 export const namedScopes = ['read:universe', 'read:findings', 'write:evidence', 'write:findings', 'admin:sync'] as const
 export type NamedScope = (typeof namedScopes)[number]
 
-/** Expanded for each request to the named scopes; they never cross a tenant. */
+/** They never cross a tenant. */
 export const wildcardScopes = ['read:*', 'write:*', 'admin:*', '*'] as const
 export type WildcardScope = (typeof wildcardScopes)[number]
 
 export const grantableScopes = [...namedScopes, ...wildcardScopes] as const
 export type GrantableScope = (typeof grantableScopes)[number]
 
-/** Returns the scope itself and its wildcards. */
 export function scopesWith(scope: GrantableScope): readonly GrantableScope[] {
   const action = scope.split(':', 1)[0]
   return grantableScopes.filter((each) => each === scope || each === '*' || each === `${action}:*`)
@@ -19,12 +18,12 @@ export function scopesWith(scope: GrantableScope): readonly GrantableScope[] {
 export const roles = ['viewer', 'auditor', 'admin'] as const
 export type Role = (typeof roles)[number]
 
-/** Whether these roles allow what needs a role. Administrators may do everything. HOT PATH. */
+/** Administrators may do everything. HOT PATH. */
 export function opensRole(held: readonly string[], needed: Role): boolean {
   return held.includes(needed) || held.includes('admin')
 }
 
-/** Managing keys is not a scope: it needs the role `admin`. */
+/** Managing keys needs the role `admin`. */
 export const roleScopes: Readonly<Record<Role, readonly GrantableScope[]>> = {
   viewer: ['read:*'],
   auditor: ['read:*', 'write:*'],

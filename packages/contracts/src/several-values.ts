@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { documentAs } from './each-on-its-own.ts'
 
-/** Accepts a parameter once or several times; the caller parses the values. */
+/** The caller parses the values. */
 export function onceOrRepeated(
   most: number,
   documented: () => { readonly one: z.ZodType; readonly commas?: z.ZodType },
@@ -23,7 +23,7 @@ export function patternOfWords(words: readonly string[]): string {
   return words.map((word) => word.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`)).join('|')
 }
 
-/** Returns the pattern of a schema without anchors, or undefined. */
+/** Without anchors. */
 export function patternOf(schema: z.ZodType): string | undefined {
   const { pattern } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' })
   return pattern?.replace(/^\^/, '').replace(/\$$/, '')

@@ -22,7 +22,6 @@ export interface Config extends BaseConfig {
   readonly universe: {
     /** Origin of the universe service. */
     readonly url: string
-    /** Signs requests to the universe service. */
     readonly ring: KeyRing
     /** Default 3 s. */
     readonly timeoutMs: number
@@ -30,17 +29,15 @@ export interface Config extends BaseConfig {
   /** Without clamd, nothing is scanned, and receipts say so. */
   readonly clamav: ClamavOptions | undefined
   readonly store: StoreConfig
-  /** Accepted media types, `type/subtype` or `type/*`. Default: all except programs, scripts and web pages. */
+  /** `type/subtype` or `type/*`. Default: all except programs, scripts and web pages. */
   readonly allowedTypes: AllowedTypes
   /** Defaults to the contract's maximum. */
   readonly maxFileBytes: number
   /** Includes open resumable uploads. Undefined: no limit. */
   readonly tenantQuotaBytes: number | undefined
-  /** Time from creation to the last byte. Default 24 h. */
+  /** From creation to the last byte. */
   readonly resumableForMs: number
-  /** An upload without data for this long is ended. Default 60 s. */
   readonly stallMs: number
-  /** Age at which remains of an upload count as abandoned. Default 1 h. */
   readonly abandonedAfterMs: number
   /** Default 1 h. */
   readonly sweepEveryMs: number
@@ -145,7 +142,6 @@ export const environment = {
     .describe('Earlier private keys, published so that their receipts can be verified. A secret.'),
 } as const
 
-/** Reads the settings. Throws a ConfigurationError that lists every fault but no value. */
 export function readConfig(env: Environment): Config {
   const values = parseEnvironment(env, {
     ...environment,

@@ -43,7 +43,6 @@ export interface Deps {
   close(): Promise<void>
 }
 
-/** Opens the stores, the receipt keys and the database. */
 export async function openDeps(
   config: Config,
   { logger, metrics }: { readonly logger: Logger; readonly metrics: Registry },

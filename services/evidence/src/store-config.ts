@@ -7,23 +7,22 @@ export type StoreConfig =
 
 export interface S3Config {
   readonly bucket: string
-  /** Begins every key, including its slash. Default: empty. */
+  /** Begins every key, including its slash. */
   readonly prefix: string
-  /** Origin of the server. Default: Amazon's for the region. */
+  /** Default: Amazon's for the region. */
   readonly endpoint: string | undefined
-  /** Default us-east-1, which most other servers accept. */
   readonly region: string
   /** Default: the role of the machine or pod. */
   readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string } | undefined
-  /** Whether the bucket is in the path instead of the host name. Default off. */
+  /** In the path instead of the host name. */
   readonly pathStyle: boolean
-  /** Default on; some servers do not support it. */
+  /** Some servers do not support checksums. */
   readonly checksums: boolean
-  /** The limit of a call with its retries. Default 8 s, which is shorter than a transaction may wait. */
+  /** With retries; shorter than a transaction may wait. */
   readonly timeoutMs: number
-  /** Parts of 8 MiB in memory for all uploads. Default 8. */
+  /** Parts of 8 MiB for all uploads. */
   readonly parts: number
-  /** Buffers up to 8 MiB per upload. Default /tmp. */
+  /** Up to 8 MiB per upload. */
   readonly spoolDirectory: string
 }
 
@@ -36,7 +35,7 @@ const notBeside = (other: string) =>
     .refine((value) => value === undefined, `is not to be set ${other}`)
 const required = z.string().min(1)
 
-/** Returns the settings of a directory or a bucket; both together are rejected. */
+/** Both together are rejected. */
 export function storeEnvironment(env: Environment): typeof storeShape {
   const isGiven = (name: string) => Boolean(env[name] ?? '') || Boolean(env[`${name}_FILE`] ?? '')
   return {

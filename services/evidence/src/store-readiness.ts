@@ -5,7 +5,7 @@ import type { BlobStore } from './blob/blob-store.ts'
 const probeEveryMs = 10_000
 const probeAtMostEveryMs = 1_000
 const probeTimeoutMs = 10_000
-/** A nearly full volume still passes the probe, so a failed upload keeps the gauge at 0. */
+/** A nearly full volume still passes the probe. */
 const uploadFailureMs = 5 * 60_000
 
 export interface StoreWatch {
@@ -15,8 +15,8 @@ export interface StoreWatch {
 }
 
 /**
- * Probes the store regularly. An unwritable directory makes the replica unready; a bucket only if it was never reached,
- * which stops a release with wrong credentials.
+ * An unwritable directory makes the replica unready; a bucket only if it was never reached, which stops a release with
+ * wrong credentials.
  */
 export async function watchStore(
   blobs: Pick<BlobStore, 'isRemote' | 'assertWritable'>,

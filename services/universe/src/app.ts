@@ -16,7 +16,6 @@ import { sourceRoutes } from './source/routes.ts'
 import { subtreeRoutes } from './subtree/routes.ts'
 import { testProcedureRoutes } from './test-procedure/routes.ts'
 
-/** Registers the routes: reads for clients, and pushes of the sync service. */
 export function buildApp(app: App, deps: Deps): void {
   entityRoutes(app, deps)
   hierarchyRoutes(app, deps)

@@ -14,11 +14,10 @@ import type { KeyRing } from '@postern/signed-context'
 export interface Config extends BaseConfig {
   readonly database: DatabaseConfig
   readonly findings: {
-    /** Origin of the findings service, without a final slash. */
+    /** Without a final slash. */
     readonly url: string
-    /** Signs requests to the findings service. */
     readonly ring: KeyRing
-    /** The most time for an answer of the findings service, in milliseconds. Default 3,000. */
+    /** In milliseconds. */
     readonly timeoutMs: number
   }
 }
@@ -43,7 +42,7 @@ export const environment = {
     .describe('How long the findings service may take to answer, in milliseconds.'),
 } as const
 
-/** Reads the settings. Throws a ConfigurationError that names every fault, without values. */
+/** Throws a ConfigurationError that names every fault, without values. */
 export function readConfig(env: Environment): Config {
   const values = parseEnvironment(env, environment)
   return {

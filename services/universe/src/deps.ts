@@ -6,7 +6,7 @@ import { type Findings, openFindings } from './findings/findings.ts'
 /** Dependencies of the routes. */
 export interface Deps {
   readonly db: TenantDb
-  /** For the transactions of imports, which take longer than those of other requests. */
+  /** Imports have longer transactions. */
   readonly importDb: TenantDb
   /** For the current day of reads. Writes use the database's clock. */
   readonly now: () => Date
@@ -20,7 +20,6 @@ const importConnections = 4
 /** Longer than PostgreSQL lets the statements of imports run (`allowLongStatements`). */
 const importQueryTimeoutMs = 55_000
 
-/** Opens the database pools. It connects at the first request. */
 export async function openDeps(config: Config, { metrics }: { readonly metrics: Registry }): Promise<Deps> {
   const open = (database: Config['database'], applicationName: string, pool?: string): TenantDb =>
     openTenantDb({ ...database, connectAttempts: 3, applicationName, observer: observeDatabase(metrics, pool) })

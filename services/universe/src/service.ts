@@ -3,5 +3,4 @@ import { buildApp } from './app.ts'
 import { type Config, readConfig } from './config.ts'
 import { type Deps, openDeps } from './deps.ts'
 
-/** The universe service, for `main` and tests. */
 export const universeService: ServiceDefinition<Config, Deps> = { name: 'universe', readConfig, openDeps, buildApp }

@@ -4,7 +4,6 @@ import { pageQuery } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import type { NamedScope } from '../scope.ts'
 
-/** The kinds of the feed and the scopes to read them. */
 export const changeKinds = {
   finding: 'read:findings',
   recommendation: 'read:findings',
@@ -33,7 +32,7 @@ export const changePaths: Readonly<Record<ChangeKind, string>> = {
 
 const kinds = z.enum(Object.keys(changeKinds).filter((kind): kind is ChangeKind => kind in changeKinds))
 
-/** How long a change is stored, in days. */
+/** In days. */
 export const changesKeptDays = 30
 
 export const changeSchema = z

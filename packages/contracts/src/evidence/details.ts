@@ -12,8 +12,7 @@ export const maxFilesAtOnce = 10
 
 export const maxAttachments = 1_000
 
-// Excludes controls, lone surrogates, path separators, line breaks, and characters that are invisible or change the
-// text direction.
+// Excludes controls, path separators, line breaks, and characters that are invisible or change the text direction.
 const fileNameCharacters =
   /^[^\p{Cc}\p{Cs}/\\\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e007f}]+$/u
 
@@ -43,7 +42,6 @@ export const briefDetails = {
   description: text(1, 5_000).optional(),
 }
 
-/** The `metadata` of a multipart or resumable upload. */
 export const evidenceDetailsSchema = z
   .strictObject({
     ...briefDetails,
@@ -62,7 +60,6 @@ export const evidenceDetailsSchema = z
   .meta({ id: 'EvidenceDetails' })
 export type EvidenceDetails = z.output<typeof evidenceDetailsSchema>
 
-/** Dates in this format compare as text. */
 export function isPeriodOrdered({
   period_start: start,
   period_end: end,

@@ -23,7 +23,6 @@ const forAuditors = { ...base, access: { kind: 'person', role: 'auditor' } } as 
 
 const oneFile = z.strictObject({ id: uuidSchema })
 
-/** Files are sorted by the time of receipt. */
 export const evidenceFileSorts = ['-received_at', 'received_at'] as const
 
 export const listEvidenceFiles = defineRoute({

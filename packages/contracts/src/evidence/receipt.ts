@@ -16,10 +16,7 @@ const jwsSchema = z.string().meta({
 
 const referenceSchema = z.string().meta({ examples: ['EV-2026-000042'] })
 
-/**
- * Proves that exactly these bytes were received at this time. `jws` is a compact JWS (RFC 7515, EdDSA with Ed25519, RFC
- * 8037) over the other fields.
- */
+/** `jws` is a compact JWS (RFC 7515, EdDSA with Ed25519, RFC 8037) over the other fields. */
 export const receiptSchema = z
   .object({
     id: uuidSchema,
@@ -71,7 +68,6 @@ export const attachmentReceiptSchema = z
   .meta({ id: 'EvidenceAttachmentReceipt' })
 export type AttachmentReceipt = z.infer<typeof attachmentReceiptSchema>
 
-/** Test procedures by id, `ref:` or `ext:`, without duplicates. */
 export const testProceduresSchema = z
   .array(
     resourceAddressSchema.refine((address) => address.isWellFormed(), { message: 'must not hold lone surrogates' }),

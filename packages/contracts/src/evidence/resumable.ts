@@ -8,7 +8,7 @@ export const tusExtensions = 'creation,termination,checksum,expiration'
 
 export const offsetMediaType = 'application/offset+octet-stream'
 
-/** The receipt (a compact JWS) of a complete upload, on responses to PATCH and HEAD. */
+/** A compact JWS, on responses to PATCH and HEAD of a complete upload. */
 export const receiptHeader = 'postern-receipt'
 
 const base = {

@@ -1,12 +1,8 @@
 import { z } from 'zod'
 
-/**
- * The exported part of an OSCAL plan of action and milestones (NIST). Rejects all other members, so valid documents are
- * valid for NIST's JSON schema.
- */
+/** Rejects all members beyond the exported part of OSCAL, so valid documents are valid for NIST's JSON schema. */
 export const oscalVersion = '1.2.0'
 
-/** The media type that NIST requests for OSCAL as JSON. */
 export const oscalMediaType = 'application/oscal+json'
 
 // OSCAL allows only versions 4 and 5.

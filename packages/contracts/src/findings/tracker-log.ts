@@ -86,7 +86,6 @@ export const createLogEntryBodySchema = z
   })
 export type CreateLogEntry = z.output<typeof createLogEntryBodySchema>
 
-/** States that the log of a tenant ends in `root` at `position`. */
 export const logCheckpointSchema = z
   .object({
     position: z.int().min(0).meta({ description: '0 if nothing has been logged yet' }),
@@ -99,7 +98,6 @@ export const logCheckpointSchema = z
   .meta({ id: 'LogCheckpoint' })
 export type LogCheckpoint = z.infer<typeof logCheckpointSchema>
 
-/** Whether the entries of a finding are unchanged. */
 export const logVerificationSchema = z
   .object({
     finding_id: uuidSchema,

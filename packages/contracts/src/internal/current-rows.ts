@@ -5,7 +5,7 @@ import { hierarchyKeySchema } from '../universe/hierarchy.ts'
 
 export const maxCurrentRows = 5000
 
-/** `POST /internal/v1/current-rows` (sync → universe): returns the rows with these keys. */
+/** `POST /internal/v1/current-rows` (sync → universe). */
 export const currentRowsBodySchema = z
   .strictObject({
     dataset: z.enum(datasets),
@@ -21,7 +21,7 @@ export type CurrentRowsBody = z.infer<typeof currentRowsBodySchema>
 /** The rows in the format of a push, without empty members and defaults. */
 export const currentRowsAnswerSchema = z.strictObject({
   rows: z.array(z.strictObject({ key: z.string(), row: z.record(z.string(), z.json()) })),
-  /** The number of keys that the response covers, because large rows may not fit. */
+  /** Large rows may not fit. */
   reached: z.int().min(1),
 })
 export type CurrentRowsAnswer = z.infer<typeof currentRowsAnswerSchema>

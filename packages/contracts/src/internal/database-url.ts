@@ -14,10 +14,7 @@ export class DatabaseUrlError extends Error {
 const form = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s
 const queryForm = /\?[^#]*/
 
-/**
- * Reads a connection string for one or several hosts (PostgreSQL 18 documentation, 32.1.1.3). Throws a
- * DatabaseUrlError.
- */
+/** For one or several hosts (PostgreSQL 18 documentation, 32.1.1.3). Throws a DatabaseUrlError. */
 export function parseDatabaseUrl(text: string): DatabaseUrl {
   const { before, hosts, after } = split(text)
   const query = new URLSearchParams(queryForm.exec(after)?.[0])
@@ -48,7 +45,7 @@ function authoritiesOf(hosts: readonly string[], ports: readonly string[]): stri
   })
 }
 
-/** Applies `change` to a connection string, except to its hosts. */
+/** `change` does not see the hosts. */
 export function changeDatabaseUrl(text: string, change: (url: URL) => void): string {
   const { before, hosts, after } = split(text)
   const url = new URL(`${before}hosts${after}`)

@@ -5,9 +5,7 @@ import { hierarchyKeySchema, nodeAddressSchema } from '../universe/hierarchy.ts'
 
 export const maxSubtreeEntities = 100_000
 
-/**
- * `POST /internal/v1/entities/subtree` (findings → universe): `subtree_of` and `hierarchy` of `GET /api/v1/entities`.
- */
+/** `POST /internal/v1/entities/subtree` (findings → universe). */
 export const subtreeBodySchema = z.union([
   z.strictObject({ subtree_of: resourceAddressSchema }),
   z.strictObject({ hierarchy: hierarchyKeySchema, subtree_of: nodeAddressSchema.optional() }),

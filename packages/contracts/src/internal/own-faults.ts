@@ -1,7 +1,4 @@
-/**
- * Errors in a row, regardless of other rows. Universe and sync share these rules, so that sync never sends a row that
- * rejects a batch.
- */
+/** Errors in a row, regardless of other rows. Universe and sync share these rules. */
 export interface OwnFault {
   readonly field: string
   readonly code: 'out_of_range' | 'invalid'
@@ -48,7 +45,6 @@ function disorder(row: Row, first: string, last: string): OwnFault[] {
   return [{ field: last, code: 'out_of_range', detail: `must not be before \`${first}\`` }]
 }
 
-/** Compares two people by id, by address, or as a whole. */
 export function isSamePerson(one: unknown, other: unknown): boolean {
   const isSame = (member: string): boolean => partOf(one, member) === partOf(other, member)
   if (partOf(one, 'person_id') !== undefined && isSame('person_id')) return true

@@ -1,10 +1,8 @@
-/** The schema of the job queue, which pg-boss owns. */
 export const queueSchema = 'queue'
 
-/** How long a worker can be silent before another worker gets its job, in seconds. */
+/** In seconds. Then another worker gets the job. */
 export const workerSilenceSeconds = 10
 
-/** Runs in `lost` have lost their worker. */
 export const queueNames = { run: 'sync-run', schedule: 'sync-schedule', lost: 'sync-run-lost' } as const
 
 /** A job that fails finally moves to `lost`. */

@@ -5,12 +5,12 @@ import { evidenceRefSchema } from '../findings/finding.ts'
 
 export const maxReferences: number = maxBulkItems * 50
 
-/** The owner, verifier and approver of a plan. */
+/** Owner, verifier and approver. */
 const maxPeopleOfItem = 3
 
 export const maxReferencesBytes: number = 5 * 1024 * 1024
 
-/** `POST /internal/v1/references/unknown` (findings → universe): returns the ids that the tenant does not have. */
+/** `POST /internal/v1/references/unknown` (findings → universe). */
 export const unknownReferencesBodySchema = z.strictObject({
   entity_ids: z.array(uuidSchema).max(maxReferences),
   test_procedure_ids: z.array(uuidSchema).max(maxBulkItems),
@@ -28,13 +28,11 @@ export const unknownReferencesAnswerSchema = z.strictObject({
 })
 export type UnknownReferences = z.infer<typeof unknownReferencesAnswerSchema>
 
-/**
- * `POST /internal/v1/evidence/unknown` (findings → evidence): returns references that are not evidence of the tenant.
- */
+/** `POST /internal/v1/evidence/unknown` (findings → evidence). */
 export const unknownEvidenceBodySchema = z.strictObject({
   evidence_refs: z.array(evidenceRefSchema).min(1).max(maxReferences),
 })
 
-/** Indexes of unknown references, or those whose file differs, is quarantined, rejected or purged. */
+/** Indexes of references that are unknown, or whose file differs, is quarantined, rejected or purged. */
 export const unknownEvidenceAnswerSchema = z.strictObject({ places: z.array(z.int().min(0)) })
 export type UnknownEvidence = z.infer<typeof unknownEvidenceAnswerSchema>

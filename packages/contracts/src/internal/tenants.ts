@@ -50,7 +50,7 @@ export const tenantEventSchema = z.object({
 })
 export type TenantEvent = z.infer<typeof tenantEventSchema>
 
-/** `POST /internal/v1/entities` (sync → universe): all rows or none. */
+/** `POST /internal/v1/entities` (sync → universe). */
 export const applyEntitiesBodySchema = z.strictObject({
   run_id: uuidSchema,
   entities: z.array(pushedEntitySchema).min(1).max(5000),
@@ -60,7 +60,7 @@ export type ApplyEntitiesAnswer = z.infer<typeof applyEntitiesAnswerSchema>
 
 const applyPeople = z.array(pushedPersonSchema).min(1).max(5000)
 
-/** `POST /internal/v1/org-structures` (sync → universe): a hierarchy and its people, all rows or none. */
+/** `POST /internal/v1/org-structures` (sync → universe). */
 export const applyHierarchyBodySchema = z.strictObject({
   run_id: uuidSchema,
   key: hierarchyKeySchema,
@@ -69,13 +69,13 @@ export const applyHierarchyBodySchema = z.strictObject({
 })
 export type ApplyHierarchyBody = z.infer<typeof applyHierarchyBodySchema>
 
-/** `POST /internal/v1/test-procedures` (sync → universe): all rows or none. */
+/** `POST /internal/v1/test-procedures` (sync → universe). */
 export const applyTestProceduresBodySchema = z.strictObject({
   run_id: uuidSchema,
   test_procedures: z.array(pushedTestProcedureSchema).min(1).max(5000),
 })
 
-/** `POST /internal/v1/people` (sync → universe): all rows or none. */
+/** `POST /internal/v1/people` (sync → universe). */
 export const applyPeopleBodySchema = z.strictObject({
   run_id: uuidSchema,
   people: applyPeople,

@@ -1,4 +1,4 @@
 // A separate file, so that the console does not load the schemas.
 
-/** The longest lifetime of a key in days: five years. */
+/** In days: five years. */
 export const mostKeyDays = 1825

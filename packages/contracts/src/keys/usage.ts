@@ -3,7 +3,7 @@ import { dateSchema, timestampSchema } from '../common.ts'
 
 export const usageDays = 30
 
-/** Accepted requests by day and route. Accurate to one minute. */
+/** Accurate to one minute. */
 export const apiKeyUsageSchema = z
   .object({
     days: z.array(z.object({ day: dateSchema.meta({ description: 'In UTC' }), requests: z.int().min(0) })).meta({

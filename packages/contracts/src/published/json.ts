@@ -1,6 +1,6 @@
 export type Json = Readonly<Record<string, unknown>>
 
-/** Returns the members of an object, and none of any other value. */
+/** No members for other values. */
 export function asJson(value: unknown): Json {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
     ? Object.fromEntries(Object.entries(value))
@@ -11,19 +11,17 @@ export function asList(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : []
 }
 
-/** Returns the object without members of these names. */
 export function omit(value: Json, ...names: readonly string[]): Json {
   return Object.fromEntries(Object.entries(value).filter(([name]) => !names.includes(name)))
 }
 
-/** Returns the object with each member mapped. */
 export function mapMembers(value: unknown, change: (member: unknown, name: string) => unknown): Json {
   return Object.fromEntries(Object.entries(asJson(value)).map(([name, member]) => [name, change(member, name)]))
 }
 
 const prefix = '#/components/schemas/'
 
-/** Returns the name of the component schema that a `$ref` points to, or undefined. */
+/** Undefined for other values. */
 export function schemaNameOf(value: unknown): string | undefined {
   const { $ref } = asJson(value)
   return typeof $ref === 'string' && $ref.startsWith(prefix) ? $ref.slice(prefix.length) : undefined

@@ -1,4 +1,3 @@
-/** Operation ids that do not follow from the name of the route. */
 const ids: Readonly<Record<string, string>> = {
   'gateway.whoami': 'whoAmI',
   'gateway.openapi': 'getOpenApi',
@@ -49,7 +48,7 @@ const ids: Readonly<Record<string, string>> = {
   'sync.scim-service-config': 'getScimServiceConfig',
 }
 
-/** Returns the operation id of a route: a verb and its object in camel case, without dots, so that it can name a function. */
+/** A verb and its object in camel case, so that it can name a function. */
 export function operationIdOf(routeId: string): string {
   const [, name = ''] = routeId.split('.')
   return ids[routeId] ?? camelCase(name.replace(/^scim-([a-z]+)-/, '$1-scim-'))

@@ -1,10 +1,10 @@
 import { type Json, asJson, asList, omit } from './json.ts'
 import { type Simplifying, flatChoices, simplifySchema } from './simplify-schema.ts'
 
-/** Parameters that are part of several operations, by the name of their component. */
+/** By the name of their component. */
 export type SharedParameters = Map<string, Json>
 
-/** Returns a parameter in the form that client generators understand: a list as an array, an address as a text. */
+/** A list becomes an array, an address a text. */
 export function simplifyParameter(parameter: Json, how: Simplifying): Json {
   const schema = asJson(parameter['schema'])
   const choices = flatChoices(schema)
@@ -31,7 +31,6 @@ export function simplifyParameter(parameter: Json, how: Simplifying): Json {
   }
 }
 
-/** Moves parameters that several operations have in the same form to components. */
 export function shareParameters(operations: readonly Json[], shared: SharedParameters): Json[] {
   const uses = new Map<string, number>()
   for (const parameter of operations.flatMap(parametersOf)) {

@@ -3,8 +3,7 @@ const control = String.raw`\x00-\x1f\x7f-\x9f`
 const mostRepeats = 1000
 
 /**
- * Returns a pattern that JavaScript, Python, Java and Go compile and that means the same if it is anchored, or undefined if
- * that is not possible.
+ * The result means the same in JavaScript, Python, Java and Go if it is anchored; undefined if that is not possible.
  */
 export function portablePattern(pattern: string): string | undefined {
   if (!pattern.startsWith('^') || !pattern.endsWith('$')) return undefined
@@ -18,7 +17,7 @@ export function portablePattern(pattern: string): string | undefined {
   return isKnownEverywhere && repeats.every((most) => most <= mostRepeats) ? portable : undefined
 }
 
-/** Escapes `[` within character classes, where Java reads it as the start of another class. */
+/** Java reads `[` within a character class as the start of another one. */
 function escapeBrackets(pattern: string): string {
   let isInClass = false
   return pattern.replaceAll(/\\.|[[\]]/gs, (part) => {

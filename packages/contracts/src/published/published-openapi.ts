@@ -16,7 +16,7 @@ import {
 } from './responses.ts'
 import { type Simplifying, simplifySchema } from './simplify-schema.ts'
 
-/** All of one type: some clients send the last of several schemes, and `http` would replace the header of a key. */
+/** All of one type: some clients send the last of several, and `http` would replace the header of a key. */
 const securitySchemes = {
   keyAuth: {
     type: 'apiKey',
@@ -48,7 +48,7 @@ const introduction =
   'Send `Authorization: ApiKey <key>` with each request. Lists return a JSON array; `Link` names the next page. ' +
   'Errors are problem documents (RFC 9457) with a stable `code`.'
 
-/** Returns the published OpenAPI document of the routes. `serverUrl` is the origin or base path of the API. */
+/** `serverUrl` is the origin or base path of the API. */
 export function publishedOpenApi(serverUrl: string, routes?: readonly Route[]): Json {
   const work = publishedOpenApiInTurns(openApi(serverUrl, routes))
   for (;;) {
@@ -58,9 +58,8 @@ export function publishedOpenApi(serverUrl: string, routes?: readonly Route[]): 
 }
 
 /**
- * Changes an exact OpenAPI document into the published one, whose forms client generators, agents and low-code platforms
- * understand. It accepts at least what the exact one accepts; the service checks the rest. Works in short steps, so that the
- * caller stays responsive.
+ * Changes the exact OpenAPI document into forms that client generators, agents and low-code platforms understand. It
+ * accepts at least what the exact one accepts. Works in short steps.
  */
 export function* publishedOpenApiInTurns(exact: Json): Generator<undefined, Json> {
   const components = asJson(exact['components'])
@@ -144,7 +143,6 @@ function simplifySecurity(security: unknown): Json[] {
   return [...new Set(names)].map((name) => ({ [schemeNames[name] ?? name]: [] }))
 }
 
-/** A file needs a name. Forms, which have a path of their own, name their files in the body. */
 function withFileName(parameter: Json): Json {
   return parameter['name'] === 'file_name' ? { ...parameter, required: true } : parameter
 }
@@ -183,12 +181,11 @@ function withoutExports(response: Json): Json {
   }
 }
 
-/** Returns the public name of a component schema. Go makes a constructor `New…` for each schema. */
+/** Go makes a constructor `New…` for each schema. */
 function publicName(name: string): string {
   return name.startsWith('__schema') ? 'JsonValue' : name.replace(/^New(?=[A-Z])/, 'Create')
 }
 
-/** Schemas that contain themselves are published without a type, or with an optional member. */
 function replaceRecursion(published: Record<string, unknown>): void {
   if ('JsonValue' in published) published['JsonValue'] = { description: 'Any JSON value.' }
   for (const [name, schema] of Object.entries(published)) {
@@ -204,7 +201,7 @@ function isListOf(property: unknown, name: string): boolean {
   return schemaNameOf(asJson(property)['items']) === name
 }
 
-/** Returns the names of schemas that the chosen part of an operation refers to, also through other schemas. */
+/** Also through other schemas. */
 function* reachable(
   document: Json,
   schemas: Json,

@@ -2,7 +2,7 @@ import { problemMediaType } from '../problem.ts'
 import { scimMediaType } from '../scim/error.ts'
 import { type Json, asJson, asList, mapMembers, omit, schemaNameOf, schemaRef } from './json.ts'
 
-/** Statuses that clients distinguish. All others are described by `default`. */
+/** All others are described by `default`. */
 const ownStatuses: ReadonlySet<string> = new Set([
   '400',
   '401',
@@ -18,13 +18,9 @@ const ownStatuses: ReadonlySet<string> = new Set([
   '503',
 ])
 
-/** Error responses by the name of their component. */
 export type SharedResponses = Map<string, Json>
 
-/**
- * Replaces the error responses of an operation by references to components, which list all codes of a status. The codes of
- * the operation remain in `x-problem-codes`.
- */
+/** The components list all codes of a status; those of the operation are in `x-problem-codes`. */
 export function shareErrorResponses(operation: Json, shared: SharedResponses): Json {
   const responses = asJson(operation['responses'])
   const codes: string[] = []
@@ -50,13 +46,11 @@ export function shareErrorResponses(operation: Json, shared: SharedResponses): J
   }
 }
 
-/** Returns the problem codes that all operations with credentials have. */
 export function commonProblemCodes(operations: readonly Json[]): string[] {
   const [first = [], ...others] = operations.filter(needsCredentials).map(problemCodesOf)
   return first.filter((code) => others.every((codes) => codes.includes(code)))
 }
 
-/** Leaves out the problem codes that the document names for all operations with credentials. */
 export function withoutProblemCodes(operation: Json, common: readonly string[]): Json {
   if (!needsCredentials(operation)) return operation
   return { ...operation, 'x-problem-codes': problemCodesOf(operation).filter((code) => !common.includes(code)) }
@@ -70,7 +64,6 @@ function problemCodesOf(operation: Json): string[] {
   return asList(operation['x-problem-codes']).map(String)
 }
 
-/** Adds a response to the component of its status: examples and headers of all operations. */
 function addErrorResponse(shared: SharedResponses, name: string, response: Json): void {
   const before = shared.get(name)
   const [mediaType = ''] = Object.keys(asJson(response['content']))
@@ -86,7 +79,7 @@ function addErrorResponse(shared: SharedResponses, name: string, response: Json)
   })
 }
 
-/** A fault of HTTP itself is found before the path is known, and so also in SCIM a problem document. */
+/** A fault of HTTP is found before the path is known, so also SCIM has problem documents. */
 function faultsOfHttp(mediaType: string): Json {
   return mediaType === scimMediaType ? { [problemMediaType]: { schema: schemaRef('Problem') } } : {}
 }
@@ -103,14 +96,13 @@ function describe(examples: Json): string {
   return texts.join('; ')
 }
 
-/** Refers to the component of an entity tag where an operation describes its own. */
 export function shareEntityTag(response: unknown): unknown {
   const { headers, ...rest } = asJson(response)
   if (asJson(headers)['ETag'] === undefined) return response
   return { ...rest, headers: { ...asJson(headers), ETag: { $ref: '#/components/headers/ETag' } } }
 }
 
-/** Returns a response with the first of several schemas. The others have some of its members, or a list of it. */
+/** The other schemas have some of its members, or a list of it. */
 export function withOneSchema(response: unknown): unknown {
   const { content, ...rest } = asJson(response)
   if (content === undefined) return response
@@ -124,10 +116,7 @@ export function withOneSchema(response: unknown): unknown {
   }
 }
 
-/**
- * Returns the resources that a response can contain in part, each with the members that it always has. `fields` leaves
- * out others, and so does a key that may only write.
- */
+/** Resources that a response can contain in part, each with the members that it always has. */
 export function partialResources(document: Json): Map<string, ReadonlySet<string>> {
   const found = new Map<string, ReadonlySet<string>>()
   const schemas = asJson(asJson(document['components'])['schemas'])
@@ -153,7 +142,6 @@ export function partialResources(document: Json): Map<string, ReadonlySet<string
   return found
 }
 
-/** Requires only these members of a resource. */
 export function withRequired(schema: Json, members: ReadonlySet<string>): Json {
   const required = asList(schema['required']).filter((name) => members.has(String(name)))
   return required.length === 0 ? omit(schema, 'required') : { ...schema, required }

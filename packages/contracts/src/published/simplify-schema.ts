@@ -2,21 +2,17 @@ import { type Json, asJson, asList, mapMembers, omit, schemaNameOf, schemaRef } 
 import { portablePattern } from './pattern.ts'
 
 export interface Simplifying {
-  /** Returns the published name of a component schema. */
   readonly nameOf: (name: string) => string
-  /** Whether unknown members are rejected, which is only said of requests: clients must accept new members of responses. */
+  /** Only requests reject unknown members: clients must accept new ones. */
   readonly isStrict: boolean
 }
 
-/** Formats that readers of JSON Schema check themselves. Their patterns would repeat them. */
+/** Patterns would repeat these formats. */
 const checkedFormats: ReadonlySet<unknown> = new Set(['uuid', 'date', 'date-time', 'ipv4', 'ipv6'])
-/** Values, which can have members that are named like keywords. */
+/** Their members can be named like keywords. */
 const values: ReadonlySet<string> = new Set(['example', 'examples', 'enum', 'const', 'default'])
 
-/**
- * Returns a schema in the form that client generators understand. It accepts at least what the given one accepts: the
- * service checks the rest.
- */
+/** The result accepts at least what the given schema accepts: the service checks the rest. */
 export function simplifySchema(schema: unknown, how: Simplifying): unknown {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) return schema
   const name = schemaNameOf(schema)
@@ -46,7 +42,7 @@ function withParts(schema: Json, how: Simplifying): Json {
   })
 }
 
-/** A choice between forms of a text is published as a text. Its description names the forms. */
+/** Its description names the forms. */
 function withoutTextUnion(schema: Json): Json {
   const choices = flatChoices(schema)
   const texts = choices.filter(({ type }) => type !== 'null')
@@ -60,7 +56,6 @@ function withoutTextUnion(schema: Json): Json {
   }
 }
 
-/** Returns the alternatives of a schema, those of its alternatives included. */
 export function flatChoices(schema: Json): Json[] {
   return asList(schema['anyOf'] ?? schema['oneOf'])
     .map(asJson)
@@ -81,10 +76,7 @@ function withPlainConstant(schema: Json): Json {
   return typeof constant === 'boolean' ? { ...rest, type: 'boolean' } : { ...rest, enum: [constant] }
 }
 
-/**
- * Names a default in the description. An object as default does not compile in Go, and a member of a body that has any is
- * required in some TypeScript.
- */
+/** An object as default does not compile in Go, and a member of a body that has any is required in some TypeScript. */
 function withTextualDefault(schema: Json, kind: 'object' | 'any' = 'object'): Json {
   const { default: fallback, ...rest } = schema
   if (fallback === undefined || fallback === null) return schema
@@ -102,10 +94,7 @@ function withPortablePattern(schema: Json): Json {
   return pattern === undefined || checkedFormats.has(rest['format']) ? kept : { ...kept, pattern }
 }
 
-/**
- * `format: binary` is what generators know. JSON Schema has `contentEncoding` for texts only. Some clients write a list of
- * files as JSON, so a list is published as one file.
- */
+/** Generators know `format: binary`. Some write a list of files as JSON, so it is published as one file. */
 function asFile(schema: Json): Json {
   const { items, minItems: _least, maxItems: most, ...rest } = schema
   if (asJson(items)['format'] === 'binary') {
@@ -115,7 +104,7 @@ function asFile(schema: Json): Json {
   return schema['format'] === 'binary' ? omit(schema, 'contentEncoding') : schema
 }
 
-/** The bounds of every integer in JSON say nothing about this one. `int64` gives clients a type that holds it. */
+/** `int64` gives clients a type that holds the integer. */
 function withoutSafeBounds(schema: Json): Json {
   const { minimum, maximum, ...rest } = schema
   if (maximum !== Number.MAX_SAFE_INTEGER) return schema

@@ -1,12 +1,11 @@
 import { z } from 'zod'
 import { type ProblemCode, type ProblemInput, problemTypes, seeErrors } from '../problem.ts'
 
-/** Routes below this path follow SCIM 2.0 (RFC 7644). */
 export const scimBase = '/scim/v2'
 
 export const scimMediaType = 'application/scim+json'
 
-/** Whether a request target or path is below `/scim/v2`. HOT PATH. */
+/** HOT PATH. */
 export function isScimTarget(target: string): boolean {
   if (!target.startsWith(scimBase)) return false
   const next = target[scimBase.length]

@@ -79,7 +79,7 @@ const enterpriseWords = {
 /** Some providers send only the manager's id. */
 const managerSchema = z.union([named(managerParts), line(0, 255).transform((value) => ({ value }))]).nullish()
 
-/** Unsupported attributes are ignored (RFC 7643 §3.1). */
+/** RFC 7643 §3.1. */
 export const scimUserInputSchema = named({
   schemas,
   userName: line(1, 255),
@@ -122,7 +122,7 @@ const pluralOut = z.array(
   z.object({ value: optional, display: optional, type: optional, primary: z.boolean().optional() }),
 )
 
-/** A user as last sent. `attributes` can omit everything except the id. */
+/** `attributes` can omit everything except the id. */
 export const scimUserSchema = z
   .object({
     schemas: z.array(z.string()),

@@ -90,7 +90,6 @@ const aboutSafety =
   'A run that exceeds one of these waits for approval. Percentages refer to the resources that the connector imported before; before its first import, to its rows. Resources that become inactive count, even if the source itself says so. Missing rows count under every policy except `ignore`'
 
 export const safetySchema = z.strictObject(safetyFields).meta({ id: 'ConnectorSafety', description: aboutSafety })
-/** Every member is optional in a request. */
 const newSafetySchema = z.strictObject(safetyFields).meta({ id: 'NewConnectorSafety', description: aboutSafety })
 /** For a merge patch (RFC 7396): absent members get no default. */
 const safetyChangeSchema = z
@@ -220,7 +219,6 @@ export const connectorAddressSchema = z
   .union([uuidSchema, z.string().regex(/^key:[a-z0-9][a-z0-9_-]{0,63}$/)])
   .meta({ description: 'An id, or `key:` and the key of a connector' })
 
-/** A row that was missing when the source was last read. */
 export const missingRowSchema = z
   .object({
     source_key: z.string().meta({ description: 'The external_id, or node_key, of what it became' }),

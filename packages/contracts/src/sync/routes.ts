@@ -12,7 +12,6 @@ export * from './connector.ts'
 export * from './connector-routes.ts'
 export * from './run.ts'
 
-/** The source's own key, its parent's key if any, and the entity's fields. */
 export const pushedEntitySchema = z
   .strictObject({ external_id: externalIdSchema, parent_external_id: externalIdSchema.optional(), ...entityFields })
   .meta({ id: 'PushedEntity' })
@@ -65,7 +64,6 @@ export type PushResult = z.infer<typeof pushResultSchema>
 
 const base = { upstream: 'sync', tag: 'Sync', access: { kind: 'scope', scope: 'admin:sync' } } as const
 
-/** A list, or one row per line. */
 const rowMediaTypes = ['application/json', linesMediaType] as const
 
 export const pushEntities = defineRoute({

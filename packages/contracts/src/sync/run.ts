@@ -152,7 +152,6 @@ export const approveBodySchema = z.strictObject({
   reason: line(1, 500).optional(),
 })
 
-/** A source row and its mapped result. */
 export const connectorTestSchema = z
   .object({
     rows: z.array(

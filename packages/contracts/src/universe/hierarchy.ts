@@ -113,7 +113,6 @@ export const asOfSchema = z
   .union([z.string().regex(/^(0|[1-9][0-9]{0,8})$/), dateSchema])
   .meta({ description: 'A version, or a day: the last version of that day (UTC) or before' })
 
-/** The source's own key, its parent's key if any, and the fields. */
 export const pushedNodeSchema = z
   .strictObject({
     node_key: externalIdSchema,

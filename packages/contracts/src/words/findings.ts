@@ -1,6 +1,6 @@
 import type { Word } from './word.ts'
 
-/** Findings, recommendations, action plans and the tracker log. Terms of findings follow the Global Internal Audit Standards. */
+/** Terms follow the Global Internal Audit Standards. */
 export const findingWords: Readonly<Record<string, Word>> = {
   id: ['Permanent id', '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'],
   reference: ['Number for people, unique within the tenant; it never changes', 'F-2026-0042'],

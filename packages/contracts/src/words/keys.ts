@@ -1,6 +1,5 @@
 import type { Word } from './word.ts'
 
-/** API keys, their policy, use and callers. */
 export const keyWords: Readonly<Record<string, Word>> = {
   'FindApiKey.key': ['The whole value of the key', `postern_${'0'.repeat(49)}`],
   label: ['Name for people', 'BI export'],

@@ -7,7 +7,7 @@ import { scimWords } from './scim.ts'
 import { syncWords } from './sync.ts'
 import { universeWords } from './universe.ts'
 
-/** Descriptions and examples of members, by name or, where a name means something else in one schema, by `Schema.name`. */
+/** By name or, if a name means something else in one schema, by `Schema.name`. */
 const words: Readonly<Record<string, Word>> = {
   ...scimWords,
   ...evidenceWords,
@@ -17,7 +17,7 @@ const words: Readonly<Record<string, Word>> = {
   ...findingWords,
 }
 
-/** Adds a description and an example to each member of a component schema that has none of its own. */
+/** Members keep descriptions of their own. */
 export function withMemberWords(component: string, schema: unknown): unknown {
   // The members of OSCAL are described by NIST.
   if (component.startsWith('Oscal')) return schema
@@ -40,7 +40,6 @@ function describe(member: Json, component: string, name: string): Json {
   }
 }
 
-/** Adds an example to a text or number, or to each item of a list of texts. */
 function withExample(member: Json, example: string | number | undefined): Json {
   if (example === undefined) return member
   if (member['type'] === 'array') return { ...member, items: withExample(asJson(member['items']), example) }

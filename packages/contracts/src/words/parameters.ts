@@ -6,7 +6,7 @@ interface Words {
   readonly examples?: readonly string[]
 }
 
-/** OpenAPI descriptions of parameters without their own. A name means the same in every route. */
+/** A name means the same in every route. */
 const words: Readonly<Record<string, Words>> = {
   id: { description: 'Its id', examples: ['019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'] },
   key: { description: 'Its key', examples: ['legal'] },

@@ -1,6 +1,6 @@
 import type { Word } from './word.ts'
 
-/** SCIM 2.0, where the names are those of RFC 7643 and RFC 7644. */
+/** The names are those of RFC 7643 and RFC 7644. */
 export const scimWords: Readonly<Record<string, Word>> = {
   schemas: ['URIs of the schemas that the resource follows', 'urn:ietf:params:scim:schemas:core:2.0:User'],
   externalId: ['Id at the identity provider', '00u1ada'],

@@ -1,6 +1,5 @@
 import type { Word } from './word.ts'
 
-/** The audit universe: entities, hierarchies, people and test procedures. */
 export const universeWords: Readonly<Record<string, Word>> = {
   name: ['Name', 'Retail lending'],
   key: ['Short name, unique within the tenant; used in addresses as `key:…`', 'legal'],

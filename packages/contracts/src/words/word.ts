@@ -1,2 +1,2 @@
-/** A description for readers of the OpenAPI document, and an example: of the items if it is a list. */
+/** The example of a list is one of its items. */
 export type Word = readonly [description: string, example?: string | number]

@@ -6,13 +6,11 @@ import { dirname, join, resolve } from 'node:path'
 import type { Readable } from 'node:stream'
 import { finished } from 'node:stream/promises'
 
-/** A store of bytes in a directory (below) or a bucket (`s3-blob-store.ts`). */
 export interface BlobStore {
-  /** Whether the store is behind a network. */
   readonly isRemote: boolean
-  /** Opens an empty blob. End it with `settle` or `discard`. */
+  /** End it with `settle` or `discard`. */
   openIncoming(tenantId: string): Promise<IncomingBlob>
-  /** Prepares `place` over the network, before the transaction. */
+  /** Before the transaction, over the network. */
   offer(blob: SettlingBlob): Promise<void>
   /**
    * Moves settled bytes to their place, durably, or reuses equal bytes. Call it under the blob's lock, after `offer`.
@@ -20,27 +18,23 @@ export interface BlobStore {
   place(blob: SettlingBlob): Promise<void>
   /** Call it under the blob's lock, then `finish`. */
   remove(blob: SettlingBlob): Promise<void>
-  /** Applies the outcome and removes the settling entry. Call it after the transaction. */
+  /** Call it after the transaction. */
   finish(blob: SettlingBlob, outcome: BlobOutcome): Promise<void>
   abandon?(blob: SettlingBlob): Promise<void>
-  /**
-   * Iterates over a tenant's blobs with a hash that settled before `olderThan` (epoch ms). Finish each one before the
-   * next.
-   */
+  /** A tenant's blobs with a hash that settled before `olderThan` (epoch ms). Finish each one before the next. */
   reopen(blob: Pick<SettlingBlob, 'tenantId' | 'sha256'>, olderThan: number): AsyncIterable<SettlingBlob>
   read(blob: Pick<SettlingBlob, 'tenantId' | 'sha256'>): Promise<Readable>
-  /** Lists a tenant's entries that settled before `olderThan` (epoch ms). */
+  /** Of entries that settled before `olderThan` (epoch ms). */
   listSettling(tenantId: string, olderThan: number): Promise<SettlingBlob[]>
   listUnsettled(olderThan: number): Promise<ReadonlySet<string>>
-  /** Deletes incoming files last written before `olderThan` (epoch ms) and returns their number. */
+  /** Deletes incoming files last written before `olderThan` (epoch ms). */
   sweepIncoming(olderThan: number): Promise<number>
-  /** Returns the store's time (epoch ms). */
+  /** Epoch ms. */
   time(): Promise<number>
-  /** Rejects if nothing can be stored now. */
   assertWritable(): Promise<void>
 }
 
-/** The database's decision about a blob: recorded now, named by a row, named by several rows, or by no row. */
+/** Recorded now, named by a row, named by several rows, or by no row. */
 export type BlobOutcome = 'recorded' | 'kept' | 'spare' | 'gone'
 
 export interface IncomingBlob {

@@ -1,8 +1,8 @@
-/** Permits, at most half of them for one tenant. */
+/** A tenant gets at most half of the permits. */
 export interface FairSemaphore {
   /**
-   * Resolves with a function that releases the permit. The tenant with the fewest permits is next. Rejects after
-   * `waitMs` or on abort.
+   * Returns a function that releases the permit. The tenant with the fewest permits is next. Rejects after `waitMs` or
+   * on abort.
    */
   acquire(tenantId: string, signal?: AbortSignal): Promise<() => void>
 }

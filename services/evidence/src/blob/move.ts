@@ -12,13 +12,13 @@ export interface MoveReport {
   readonly copiedBytes: number
   readonly found: number
   readonly pieces: number
-  /** Paths of blobs whose bytes do not match their names. They are not copied. */
+  /** Not copied, because their bytes do not match their names. */
   readonly damaged: readonly string[]
 }
 
 type Bucket = Pick<BucketStores, 'blobs' | 'partials' | 'objects'>
 
-/** Copies a blob directory to a bucket while no service writes to either. Can be stopped and repeated. */
+/** While no service writes to either. Can be stopped and repeated. */
 export async function moveToBucket(
   directory: string,
   bucket: Bucket,
@@ -79,7 +79,7 @@ async function isPlaced(objects: S3Objects, { tenantId, sha256 }: FoundBlob): Pr
   return false
 }
 
-/** Returns the copied bytes, or undefined if they do not match the blob's name. */
+/** Undefined if the bytes do not match the blob's name. */
 async function copyBlob(root: string, { blobs, objects }: Bucket, blob: FoundBlob): Promise<number | undefined> {
   const incoming = await blobs.openIncoming(blob.tenantId)
   try {

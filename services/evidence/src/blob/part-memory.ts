@@ -4,10 +4,9 @@ import { createFairSemaphore } from './fair-semaphore.ts'
 /** Amazon S3 accepts 10,000 parts, so an object may have 78 GiB. */
 export const partBytes = 8 * 1024 * 1024
 
-/** Such parts have their own permits, so that small files do not wait for large ones. */
+/** Small files do not wait for large ones. */
 const smallBytes = 1024 * 1024
 
-/** Parts up to this size need no permit. */
 const freeBytes = 64 * 1024
 
 const smallPerPart = 2
@@ -16,13 +15,12 @@ const smallPerPart = 2
 const waitMs = 20_000
 
 export interface PartMemory {
-  /** Rejects with a 503 after 20 s. */
   acquire(tenantId: string, bytes: number, signal?: AbortSignal): Promise<PartLease>
 }
 
 export interface PartLease {
   readonly buffer: Buffer
-  /** Releases the memory once. `isReusable`: nothing can still read the buffer. */
+  /** `isReusable`: nothing can still read the buffer. */
   release(isReusable: boolean): void
 }
 
@@ -39,7 +37,7 @@ export function createPartMemory(parts: number): PartMemory {
         return { buffer: Buffer.allocUnsafe(bytes), release }
       }
       const release = await large.acquire(tenantId, signal)
-      // Reused, because the garbage collector is slow to free buffers of this size.
+      // The garbage collector is slow to free buffers of this size.
       const buffer = unused.pop() ?? Buffer.allocUnsafeSlow(partBytes)
       return {
         buffer: buffer.subarray(0, bytes),

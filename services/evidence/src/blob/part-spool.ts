@@ -7,9 +7,9 @@ import type { SentObject } from './s3-objects.ts'
 /** The bytes are valid until it resolves. */
 export type SendPart = (bytes: Uint8Array) => Promise<SentObject>
 
-/** Collects an upload's bytes on disk until they make a part, so that a slow sender needs no memory. */
+/** Collects bytes on disk until they make a part, so that a slow sender needs no memory. */
 export interface PartSpool {
-  /** Appends a chunk; call it sequentially. Sends each full part before it accepts more. */
+  /** Call it sequentially. Sends each full part before it accepts more. */
   write(chunk: Uint8Array, signal?: AbortSignal): Promise<void>
   /** Sends what is left, with `send` if given. */
   flush(send?: SendPart): Promise<void>
@@ -18,7 +18,6 @@ export interface PartSpool {
 }
 
 export interface PartSpools {
-  /** Rejects if the directory does not accept files. */
   assertWritable(): Promise<void>
   open(tenantId: string, send: SendPart): PartSpool
 }

@@ -12,17 +12,16 @@ import {
   tenantsIn,
 } from './blob-store.ts'
 
-/** Bytes of resumable uploads. Each writer has its own file, so a replaced writer cannot change another's. */
+/** Each writer has its own file, so a replaced writer cannot change another's. */
 export interface PartialStore {
   append(tenantId: string, id: string, turn: number): Promise<PartialWriter>
-  /** Makes a turn's bytes durable and returns their number, or 0. */
+  /** Durably; returns the number of bytes, or 0. */
   seal(tenantId: string, id: string, turn: number): Promise<number>
-  /** Reads the counted bytes of all pieces in order. */
   read(tenantId: string, id: string, pieces: readonly Piece[]): AsyncIterable<Buffer>
   remove(tenantId: string, id: string): Promise<void>
-  /** Lists uploads with pieces last written before `olderThan` (epoch ms). */
+  /** Last written before `olderThan` (epoch ms). */
   list(olderThan: number): AsyncIterable<PartialUpload>
-  /** Deletes pieces last written before `olderThan` (epoch ms) and returns their number. */
+  /** Deletes pieces last written before `olderThan` (epoch ms). */
   sweep(olderThan: number): Promise<number>
 }
 
@@ -41,11 +40,11 @@ export interface PartialWriter {
   /** Resolves when the chunk may be reused. The signal ends a wait for memory. */
   write(chunk: Uint8Array, signal?: AbortSignal): Promise<void>
   rollBack(): Promise<void>
-  /** Makes the written bytes durable and returns their number. Call it once, even after a failure. */
+  /** Call it once, even after a failure. */
   close(): Promise<number>
 }
 
-/** Opens the store in `partial/<tenant>/<upload>.<turn>` of a blob directory. */
+/** `partial/<tenant>/<upload>.<turn>` of a blob directory. */
 export async function openPartialStore(blobDirectory: string): Promise<PartialStore> {
   const root = join(resolve(blobDirectory), 'partial')
   await mkdir(root, { recursive: true, mode: 0o700 })

@@ -7,7 +7,7 @@ import type { PartialStore, PartialWriter } from './partial-store.ts'
 const fullCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'insufficient_storage'])
 const brokenCodes: ReadonlySet<unknown> = new Set(['EROFS', 'EIO'])
 
-/** Reports full, broken or read-only volumes. Broken and read-only ones are 503. */
+/** Broken and read-only volumes are 503. */
 export function reportFailures({ blobs, partials, close }: Stores, onFailure: (error: unknown) => void): Stores {
   const reporting = async <T>(work: Promise<T>): Promise<T> => {
     try {

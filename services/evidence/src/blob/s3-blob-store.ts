@@ -13,12 +13,11 @@ import type { S3Objects, SentObject, StoredPart } from './s3-objects.ts'
 
 type BlobName = Pick<SettlingBlob, 'tenantId' | 'sha256'>
 
-/** Marks entries created by a decision, not by an upload. */
 const reopenedMark = Buffer.from('reopened')
 
 const findStepMs = 1000
 
-/** A blob store in a bucket. README.md explains its keys and steps. */
+/** README.md explains keys and steps. */
 export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobStore {
   async function listPlaced({ tenantId, sha256 }: BlobName): Promise<SettlingBlob[]> {
     const folder = `blobs/${parseName(tenantId, tenantPattern)}/${parseName(sha256, hashPattern)}/`

@@ -26,25 +26,23 @@ import { problem } from '@postern/service-kit'
 import { z } from 'zod'
 import type { S3Config } from '../store-config.ts'
 
-/** Keys are below the configured prefix. */
 export interface S3Objects {
   put(key: string, bytes: Uint8Array): Promise<SentObject>
-  /** Returns the size in bytes, or undefined if the object is missing. */
+  /** Undefined if the object is missing. */
   sizeOf(key: string): Promise<number | undefined>
-  /** Finds one object, even if listings lag behind. Its time has whole seconds. */
+  /** Even if listings lag behind. Its time has whole seconds. */
   find(key: string): Promise<StoredObject | undefined>
   read(key: string): Promise<Readable>
   delete(key: string): Promise<void>
   deleteAll(keys: readonly string[]): Promise<void>
   list(prefix: string): AsyncIterable<StoredObject>
-  /** Starts a multipart upload and returns its id. */
   begin(key: string): Promise<string>
-  /** Sends a part of at least 5 MiB; the last one may be smaller. */
+  /** At least 5 MiB; the last part may be smaller. */
   putPart(key: string, uploadId: string, number: number, bytes: Uint8Array): Promise<StoredPart>
   complete(key: string, uploadId: string, parts: readonly StoredPart[]): Promise<void>
   abort(key: string, uploadId: string): Promise<void>
   listBegun(prefix: string): AsyncIterable<{ readonly key: string; readonly uploadId: string; readonly begunAt: Date }>
-  /** Returns the bucket's time in whole seconds, or an invalid date. Rejects if the bucket is unreachable. */
+  /** The bucket's time in whole seconds, or an invalid date. Rejects if the bucket is unreachable. */
   check(): Promise<Date>
   close(): void
 }
@@ -74,7 +72,7 @@ const deletesAtOnce = 8
 
 const noRoomNames: ReadonlySet<string> = new Set(['QuotaExceeded', 'InsufficientStorage', 'XMinioStorageFull'])
 
-/** Opens a bucket. Requests use Signature Version 4. Failures are 503, or 507 if the store is full. */
+/** Requests use Signature Version 4. Failures are 503, or 507 if the store is full. */
 export function openS3Objects(config: S3Config): S3Objects {
   const { bucket: Bucket, prefix, timeoutMs, checksums } = config
   const agents = { httpAgent: { maxSockets, keepAlive: true }, httpsAgent: { maxSockets, keepAlive: true } }
@@ -215,7 +213,7 @@ function sentBy({ $metadata }: { readonly $metadata: { readonly attempts?: numbe
   return { attempts: $metadata.attempts ?? Infinity }
 }
 
-/** Returns NaN if the server sent no time. */
+/** NaN if the server sent no time. */
 function dateOf(response: unknown): number {
   const { headers } = z.object({ headers: z.record(z.string(), z.string()) }).parse(response)
   return Date.parse(headers['date'] ?? '')

@@ -3,9 +3,9 @@ import type { PartSpools } from './part-spool.ts'
 import { type PartialStore, parseTurn } from './partial-store.ts'
 import type { S3Objects } from './s3-objects.ts'
 
-/** Stores pieces as objects of up to one part: `partial/<tenant>/<upload>.<turn>/<number>`. */
+/** `partial/<tenant>/<upload>.<turn>/<number>`, up to one part each. */
 export function openS3PartialStore(objects: S3Objects, spools: PartSpools): PartialStore {
-  /** Returns the objects of a piece up to the first missing one, because another writer may own the rest. */
+  /** Up to the first missing object, because another writer may own the rest. */
   async function contentsOf(folder: string) {
     const contents: { readonly key: string; readonly sizeBytes: number }[] = []
     for await (const { key, sizeBytes } of objects.list(folder)) {

@@ -10,7 +10,6 @@ import { recordFailure } from '../upload/store.ts'
 import { attachmentOf } from './disposition.ts'
 import { DamagedContentError, verifiedContent } from './verified-content.ts'
 
-/** Returns a file's bytes to auditors after recording the access. */
 export function contentRoutes(
   app: App,
   { db, blobs, countDamaged }: Pick<Deps, 'db' | 'blobs' | 'countDamaged'>,
@@ -94,7 +93,6 @@ async function* goOn(first: IteratorResult<Uint8Array>, rest: AsyncIterable<Uint
   yield* rest
 }
 
-/** Refuses the file if its access cannot be recorded. */
 async function withCustodyRecord<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()

@@ -6,7 +6,7 @@ export class DamagedContentError extends Error {
   }
 }
 
-/** Withholds the last chunk until the digest of all matches, so no client accepts a damaged file as complete. */
+/** Withholds the last chunk until the digest matches, so no client accepts a damaged file as complete. */
 export async function* verifiedContent(bytes: AsyncIterable<unknown>, sha256: string): AsyncGenerator<Uint8Array> {
   const hash = createHash('sha256')
   let last: Uint8Array | undefined

@@ -12,7 +12,6 @@ const insertText = `
     with ordinality as event (kind, detail, place)
   order by event.place`
 
-/** Records events in the transaction that causes them. */
 export async function insertCustodyEvents(
   tx: Tx,
   subject: { readonly fileId?: string | undefined; readonly uploadId?: string | undefined },

@@ -6,7 +6,7 @@ import { notRecorded } from '../upload/refusal.ts'
 import { recordFailure } from '../upload/store.ts'
 import { type FoundFile, holdFile } from './store.ts'
 
-/** Finds the file and locks it against other decisions until the transaction ends. */
+/** Locks the file against other decisions until the transaction ends. */
 export async function fileToDecide(tx: Tx, id: string): Promise<FoundFile> {
   const found = await holdFile(tx, id)
   if (found === undefined) throw problem('not_found')
@@ -18,7 +18,6 @@ export function etagOf(file: EvidenceFile): string {
   return `"${createHash('sha256').update(JSON.stringify(file)).digest('base64url').slice(0, 22)}"`
 }
 
-/** Runs a decision and reports its failure like that of an upload. */
 export async function runDecision<T>(write: () => Promise<T>): Promise<T> {
   try {
     return await write()
@@ -28,7 +27,7 @@ export async function runDecision<T>(write: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Deletes the bytes of a purged file. A failure says that the file is purged anyway. */
+/** A failure says that the file is purged anyway. */
 export async function deletePurgedBytes(work: () => Promise<void>): Promise<void> {
   try {
     await runDecision(work)

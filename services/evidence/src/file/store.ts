@@ -2,7 +2,7 @@ import { type EvidenceFile, type StoredCustodyEvent, maxListedAttachments } from
 import type { Tx } from '@postern/tenant-db'
 import { type Actor, lockBlob } from '../upload/store.ts'
 
-/** Filters of the file list; undefined matches all. */
+/** Undefined matches all. */
 export interface FileFilter {
   readonly status?: readonly EvidenceFile['status'][] | undefined
   readonly sha256?: string | undefined
@@ -29,7 +29,7 @@ export interface FoundFile {
   readonly verdict: 'reviewed' | 'rejected' | null
 }
 
-/** Lists files by id, which is the order of arrival. */
+/** In the order of arrival. */
 export async function listFiles(
   tx: Tx,
   filter: FileFilter,
@@ -44,7 +44,6 @@ export async function listFiles(
   return rows.map((row) => toFile(row).file)
 }
 
-/** Reads all of the tenant's files; only for `count=true`. */
 export async function countFiles(tx: Tx, filter: FileFilter): Promise<number> {
   const [row] = await tx.query<{ total: number }>({
     name: 'evidence_count_files',
@@ -68,7 +67,6 @@ export async function holdFile(tx: Tx, id: string): Promise<FoundFile | undefine
   return (await findFile(tx, id)) ?? before
 }
 
-/** Records a decision. The database rejects invalid ones. */
 export async function insertDecision(
   tx: Tx,
   id: string,
@@ -85,7 +83,6 @@ export async function insertDecision(
   })
 }
 
-/** Lists a file's events after the given one. */
 export async function listCustody(
   tx: Tx,
   fileId: string,

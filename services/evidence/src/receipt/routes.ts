@@ -2,7 +2,6 @@ import { receiptKeys } from '@postern/contracts'
 import { type App, contractRoute } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 
-/** Publishes the keys that verify receipts. */
 export function receiptRoutes(app: App, { receipts }: Pick<Deps, 'receipts'>): void {
   contractRoute(app, receiptKeys, async ({ answer }) => {
     // Short, so that clients learn a new key soon.

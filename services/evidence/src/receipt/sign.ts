@@ -6,10 +6,10 @@ import { CompactSign, type JWK, calculateJwkThumbprint, exportJWK } from 'jose'
 export type ReceiptContent = Omit<Receipt, 'jws'>
 
 export interface ReceiptSigner {
-  /** Returns the receipt with a compact JWS (RFC 7515) whose payload is the other fields as JSON. */
+  /** A compact JWS (RFC 7515) whose payload is the other fields as JSON. */
   sign(content: ReceiptContent): Promise<Receipt>
   signAttachment(content: Omit<AttachmentReceipt, 'jws'>): Promise<AttachmentReceipt>
-  /** Public keys (RFC 7517), the signing one first. */
+  /** RFC 7517, the signing key first. */
   readonly publicKeys: readonly JWK[]
 }
 
@@ -17,7 +17,7 @@ export interface ReceiptSigner {
 const receiptType = 'postern-receipt'
 const attachmentType = 'postern-attachment'
 
-/** Opens the signer of receipts. The first key signs; key ids are RFC 7638 thumbprints. */
+/** The first key signs; key ids are RFC 7638 thumbprints. */
 export async function openReceiptSigner([key, ...others]: SigningKeys): Promise<ReceiptSigner> {
   const current = await publicJwk(key)
   const publicKeys = [current, ...(await Promise.all(others.map(publicJwk)))]

@@ -8,7 +8,6 @@ import { type App, internalRoute } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { listUnknownPlaces } from './store.ts'
 
-/** The findings service checks evidence here before it refers to it. */
 export function referenceRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   internalRoute(
     app,

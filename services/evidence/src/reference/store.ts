@@ -1,7 +1,6 @@
 import type { EvidenceRef } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 
-/** Returns the indexes of references without a matching file, or whose file is in quarantine, rejected or purged. */
 export async function listUnknownPlaces(tx: Tx, refs: readonly EvidenceRef[]): Promise<number[]> {
   const rows = await tx.query<{ place: number }>({
     name: 'evidence_list_unknown_places',

@@ -4,7 +4,7 @@ import { problem, watchStall } from '@postern/service-kit'
 import type { PartialWriter } from '../blob/partial-store.ts'
 import type { Checksum } from './rules.ts'
 
-/** Appends a piece. Without a checksum, an incomplete piece is kept and the client continues from there. */
+/** Without a checksum, an incomplete piece is kept. */
 export async function append(
   body: unknown,
   writer: PartialWriter,

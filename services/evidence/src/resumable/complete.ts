@@ -100,7 +100,7 @@ async function assemble(
   }
 }
 
-/** Returns the receipt that another replica recorded at the same time. */
+/** Another replica may have recorded it at the same time. */
 async function receiptOf({ db }: Parts, context: Request['context'], id: string): Promise<string | undefined> {
   return await reportLookupFailure(async () => await db.read(context, async (tx) => await findReceipt(tx, id)))
 }

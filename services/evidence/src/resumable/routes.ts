@@ -52,7 +52,6 @@ type Limits = Pick<
   'allowedTypes' | 'maxFileBytes' | 'stallMs' | 'abandonedAfterMs' | 'tenantQuotaBytes' | 'resumableForMs'
 >
 
-/** Routes for resumable uploads (tus 1.0). */
 export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
   const { db, partials } = deps
   const turns = createTurns()
@@ -200,7 +199,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
     answer.header('tus-max-size', String(limits.maxFileBytes))
   }
 
-  /** Returns the offset. A complete upload is recorded first. */
+  /** A complete upload is recorded first. */
   async function tell(
     { context, requestId, log, raw, answer }: Pick<RequestInfo, 'context' | 'requestId' | 'log' | 'raw' | 'answer'>,
     upload: ResumableUpload,
@@ -261,7 +260,7 @@ function begin(answer: AnswerControl, headers: RequestInfo['raw']['headers']): v
   }
 }
 
-/** One queue per upload and caller, so other callers cannot delay the owner. */
+/** Other callers cannot delay the owner. */
 function turnOf(context: RequestInfo['context'], uploadId: string): string {
   const { type, id } = actorOf(context)
   return JSON.stringify([context.tenantId, type, id, uploadId])
@@ -327,7 +326,6 @@ function readCreation(
   return { length, fileName: fileName.data, contentType, details, metadata: given }
 }
 
-/** Rejects headers that would be ignored silently. */
 function assertPlain(headers: RequestInfo['raw']['headers']): void {
   const encoding = headers['content-encoding']?.trim().toLowerCase() ?? ''
   if (encoding !== '' && encoding !== 'identity') {

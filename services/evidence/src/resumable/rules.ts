@@ -6,7 +6,7 @@ export function speaksTus(headers: Headers): boolean {
   return headers['tus-resumable'] === tusVersion
 }
 
-/** Parses bytes, or returns undefined if the header is invalid. */
+/** Undefined if the header is invalid. */
 export function parseBytes(value: string | string[] | undefined): number | undefined {
   return typeof value === 'string' && /^(?:0|[1-9][0-9]{0,14})$/.test(value) ? Number(value) : undefined
 }
@@ -20,7 +20,7 @@ export type UploadMetadata = Readonly<Partial<Record<'filename' | 'filetype' | '
 const maxMetadataLength = 4096
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
 
-/** Parses Upload-Metadata (tus 1.0, creation), or returns what is wrong. */
+/** Tus 1.0, creation. Returns a text that says what is wrong. */
 export function parseMetadata(header: string): UploadMetadata | string {
   if (header.length > maxMetadataLength) return `may have at most ${maxMetadataLength} characters`
   const metadata: Partial<Record<'filename' | 'filetype' | 'metadata', string>> = {}
@@ -57,7 +57,7 @@ export interface Checksum {
   readonly digest: string
 }
 
-/** Returns undefined if the header is invalid or unsupported. */
+/** Undefined if the header is invalid or unsupported. */
 export function parseChecksum(header: string | string[]): Checksum | undefined {
   if (typeof header !== 'string') return undefined
   const [algorithm, digest = '', ...rest] = header.split(' ')

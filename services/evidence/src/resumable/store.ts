@@ -18,7 +18,7 @@ export interface ResumableUpload {
   readonly arrived: number
 }
 
-// Deletes expired uploads with the tenant's next upload. Served by upload_expires_at.
+// Served by upload_expires_at.
 const expireText = `
   with expired as (
     delete from evidence.upload
@@ -45,7 +45,6 @@ const insertText = `
   values ((select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6, date_trunc('seconds', now()) + $7 * interval '1 millisecond', $8)
   returning id, expires_at`
 
-/** Creates an upload that lives for the given milliseconds. */
 export async function insertUpload(
   tx: Tx,
   upload: Pick<ResumableUpload, 'length' | 'fileName' | 'contentType' | 'details' | 'metadata'>,
@@ -70,7 +69,6 @@ export async function insertUpload(
   return { id: row.id, expiresAt: row.expires_at }
 }
 
-// Locks the upload against requests on any replica.
 const lockText = `
   select id, length, file_name, content_type, details, metadata, expires_at, receipt_jws, turn, arrived
   from evidence.upload
@@ -81,7 +79,7 @@ const lockText = `
     and expires_at > now()
   for update`
 
-/** Finds and locks the actor's upload unless it has expired. */
+/** Undefined if it has expired. */
 export async function lockUpload(tx: Tx, id: string, actor: Actor): Promise<ResumableUpload | undefined> {
   const [row] = await tx.query<{
     id: string
@@ -147,7 +145,7 @@ const beginTurnText = `
   from taken
   returning turn`
 
-/** Starts a turn and returns its number. Call it under the lock, without another open turn. */
+/** Call it under the lock, without another open turn. */
 export async function beginTurn(tx: Tx, id: string, isChecked: boolean): Promise<number> {
   const [row] = await tx.query<{ turn: number }>({
     name: 'evidence_begin_turn',
@@ -184,7 +182,7 @@ const endTurnText = `
   )
   select arrived from upload`
 
-/** Ends a turn and returns the upload's total, or undefined if it had ended. */
+/** Returns the upload's total, or undefined if the turn had ended. */
 export async function endTurn(tx: Tx, id: string, turn: number, length: number): Promise<number | undefined> {
   const [row] = await tx.query<{ arrived: string }>({
     name: 'evidence_end_turn',
@@ -234,7 +232,7 @@ const completeText = `
     and id = $1
     and receipt_jws is null`
 
-/** Marks the upload as recorded. Returns false if it was before. */
+/** Returns false if it was recorded before. */
 export async function completeUpload(tx: Tx, id: string, receiptJws: string): Promise<boolean> {
   const count = await tx.execute({ name: 'evidence_complete_upload', text: completeText, values: [id, receiptJws] })
   return count === 1
@@ -246,7 +244,7 @@ const deleteText = `
     and id = $1
     and receipt_jws is null`
 
-/** Deletes an unrecorded upload. Returns false if it was recorded or deleted before. */
+/** Returns false if it was recorded or deleted before. */
 export async function deleteUpload(tx: Tx, id: string): Promise<boolean> {
   return (await tx.execute({ name: 'evidence_delete_upload', text: deleteText, values: [id] })) === 1
 }

@@ -13,7 +13,7 @@ const maxTurns = 10_000
 
 const maxAttempts = 5
 
-/** Ends the open turn of any replica, then calls `next` with the upload. Throws a 404. */
+/** Ends the open turn of any replica first. Throws a 404. */
 export async function acquireUpload<T>(
   { db, partials }: Parts,
   context: Context,
@@ -41,7 +41,7 @@ export async function acquireUpload<T>(
   throw problem('conflict', { detail: 'Other requests are continuing the upload. Read its offset with HEAD.' })
 }
 
-/** Starts a turn under the lock of the upload. */
+/** Call it under the lock of the upload. */
 export async function startTurn(tx: Tx, upload: ResumableUpload, isChecked: boolean): Promise<number> {
   if (upload.turn >= maxTurns) {
     throw problem('content_too_large', { detail: `An upload can have at most ${maxTurns} pieces.` })
@@ -49,7 +49,7 @@ export async function startTurn(tx: Tx, upload: ResumableUpload, isChecked: bool
   return await beginTurn(tx, upload.id, isChecked)
 }
 
-/** Ends the caller's turn and returns the upload's bytes. Throws if another request has taken over. */
+/** Returns the upload's bytes. Throws if another request has taken over. */
 export async function finishTurn(
   { db }: Pick<Parts, 'db'>,
   context: Context,

@@ -1,6 +1,6 @@
-/** Runs one request at a time on an upload. A newer one ends the older one, whose connection may be dead. */
+/** A newer request ends the older one, whose connection may be dead. */
 export interface Turns {
-  /** Runs `work` after the previous request. The signal aborts when another one waits. */
+  /** The signal aborts when another request waits. */
   take<T>(id: string, work: (signal: AbortSignal) => Promise<T>): Promise<T>
 }
 

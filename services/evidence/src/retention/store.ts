@@ -20,13 +20,13 @@ const select = `
   from evidence.policy p
   where p.tenant_id = (select tenancy.tenant_id())`
 
-/** Returns the tenant's policy, by default seven years. */
+/** Seven years by default. */
 export async function findPolicy(tx: Tx): Promise<EvidencePolicy> {
   const [row] = await tx.query<PolicyRow>({ name: 'evidence_find_policy', text: select, values: [] })
   return row === undefined ? unchanged : toPolicy(row)
 }
 
-/** Sets the policy, or returns undefined if its version has changed. */
+/** Undefined if the version has changed. */
 export async function setPolicy(
   tx: Tx,
   version: number,

@@ -5,16 +5,13 @@ export interface ClamavOptions {
   readonly address: { readonly path: string } | { readonly host: string; readonly port: number }
   /** Larger files are not scanned. At most clamd's StreamMaxLength and MaxFileSize. */
   readonly maxBytes: number
-  /** For sending bytes and for the answer after the last one. */
   readonly timeoutMs: number
 }
 
 const connectTimeoutMs = 2_000
 const maxReplyLength = 4096
 
-/**
- * Creates a scanner that uses INSTREAM of clamd(8). VERSION first finds an unavailable clamd before any bytes are sent.
- */
+/** Uses INSTREAM of clamd(8). VERSION finds an unavailable clamd before any bytes are sent. */
 export function openClamav({ address, maxBytes, timeoutMs }: ClamavOptions): Scanner {
   return {
     begin: async () => {
@@ -73,7 +70,7 @@ function outcomeOf(reply: string, scanner: string): ScanOutcome {
   if (text === 'INSTREAM size limit exceeded. ERROR') return { result: 'limits_exceeded', scanner }
   const malware = /^stream: ([\x21-\x7e]{1,200}) FOUND$/.exec(text ?? '')?.[1]
   if (malware === undefined) throw new ScannerUnavailableError(`clamd answered ${JSON.stringify(reply.slice(0, 200))}`)
-  // With AlertExceedsMax clamd reports archives that it could not unpack completely.
+  // Archives that clamd could not unpack completely.
   if (malware.startsWith('Heuristics.Limits.Exceeded')) return { result: 'limits_exceeded', scanner }
   return { result: 'infected', malware, scanner }
 }

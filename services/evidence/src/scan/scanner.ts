@@ -8,14 +8,14 @@ export type ScanOutcome =
   | { readonly result: 'infected'; readonly malware: string; readonly scanner: string }
 
 export interface Scanner {
-  /** Starts a scan; end it with `finish` or `abandon`. Rejects with ScannerUnavailableError. */
+  /** End it with `finish` or `abandon`. Rejects with ScannerUnavailableError. */
   begin(): Promise<Scan>
 }
 
 export interface Scan {
   /** Rejects with ScannerUnavailableError. */
   write(chunk: Uint8Array): Promise<void>
-  /** Returns the result. A missing answer never means clean: rejects with ScannerUnavailableError. */
+  /** A missing answer never means clean: rejects with ScannerUnavailableError. */
   finish(): Promise<ScanOutcome>
   abandon(): void
 }

@@ -1,7 +1,6 @@
 import type { Logger } from '@postern/service-kit'
 import type { ScanOutcome } from './scanner.ts'
 
-/** Warns operators that malware is in quarantine. */
 export function warnOfQuarantine(
   log: Logger,
   requestId: string,

@@ -2,25 +2,23 @@ import type { Tx } from '@postern/tenant-db'
 import type { SettlingBlob } from '../blob/blob-store.ts'
 import type { PartialUpload } from '../blob/partial-store.ts'
 
-// The tenant comes from the name in the store, because the sweep has no assertion.
+// From the name in the store, because the sweep has no assertion.
 const lockText = `
   select pg_advisory_xact_lock(hashtextextended('evidence.blob:' || $1::uuid || ':' || $2::text, 0))`
 
-/** Locks a blob as the tenant's uploads do. */
 export async function lockAbandoned(tx: Tx, { tenantId, sha256 }: SettlingBlob): Promise<void> {
   await tx.query({ name: 'evidence_lock_abandoned', text: lockText, values: [tenantId, sha256] })
 }
 
 const recordedText = 'select evidence.blob_is_recorded($1, $2) as yes'
 
-/** Whether a file of the tenant has these bytes and is not purged. Call it under the lock. */
+/** Call it under the lock. */
 export async function isAbandonedRecorded(tx: Tx, { tenantId, sha256 }: SettlingBlob): Promise<boolean> {
   return await answer(tx, { name: 'evidence_abandoned_is_recorded', text: recordedText, values: [tenantId, sha256] })
 }
 
 const openText = 'select evidence.upload_is_open($1, $2) as yes'
 
-/** Whether a resumable upload may still become a file. */
 export async function isUploadOpen(tx: Tx, { tenantId, id }: PartialUpload): Promise<boolean> {
   return await answer(tx, { name: 'evidence_upload_is_open', text: openText, values: [tenantId, id] })
 }

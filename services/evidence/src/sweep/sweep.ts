@@ -22,10 +22,7 @@ export interface Sweep {
   stop(): Promise<void>
 }
 
-/**
- * Deletes remains of all tenants' uploads. The database decides about complete files and pieces of resumable uploads;
- * without its answer none is deleted.
- */
+/** The database decides about complete files and pieces of resumable uploads; without its answer none is deleted. */
 export async function sweepRegularly(
   { db, blobs, partials }: Parts,
   { abandonedAfterMs, sweepEveryMs }: Pick<Config, 'abandonedAfterMs' | 'sweepEveryMs'>,
@@ -62,7 +59,6 @@ export async function sweepRegularly(
       await each(partials.list(await before(abandonedAfterMs)), decide, { logger, signal: closing.signal })
     },
   ]
-  // A failed step does not stop the others.
   const run = async (steps: readonly (() => Promise<void>)[]): Promise<void> => {
     for (const step of steps) {
       try {

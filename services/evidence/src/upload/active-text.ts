@@ -1,4 +1,3 @@
-/** Elements that make a browser treat text as HTML or SVG. */
 const activeElements: ReadonlySet<string> = new Set([
   'a',
   'b',
@@ -24,9 +23,7 @@ const activeElements: ReadonlySet<string> = new Set([
   'title',
 ])
 
-/**
- * Returns the kind of script or markup that the first bytes start, or undefined (WHATWG MIME Sniffing, section 7.1).
- */
+/** WHATWG MIME Sniffing, section 7.1. */
 export function activeText(head: Buffer): string | undefined {
   const text = decode(head)
   if (text.startsWith('#!') && !isAudio(head)) return 'a script'
@@ -44,7 +41,7 @@ export function activeText(head: Buffer): string | undefined {
 const audio =
   /^#!(?:AMR(?:-WB)?(?:_MC1\.0)?\n|EVRC(?:-?B|-?WB|-?NW)?\n|SMV\n|VMR-WB(?:_MC1\.0)?\n|iLBC[23]0\n|(?:EVS|IVAS)_MC1\.[01]\n|SILK_V3|rtpplay1\.0 [0-9a-f.:]+\/\d+\n)/
 
-/** Checks the whole magic line and the bytes after it, which no script has. */
+/** Checks bytes that no script has. */
 function isAudio(head: Buffer): boolean {
   const line = audio.exec(head.toString('latin1'))?.[0]
   return line !== undefined && (head.length === line.length || head.subarray(line.length).some(isControl))
@@ -60,7 +57,7 @@ function decode(head: Buffer): string {
   return new TextDecoder(encoding).decode(head)
 }
 
-/** Returns the first element's name in lower case without prefix, or an empty text. */
+/** In lower case without prefix. */
 function firstElement(text: string): string | undefined {
   let rest = text.trimStart()
   for (;;) {

@@ -2,9 +2,7 @@ import type { Logger } from '@postern/service-kit'
 
 /** Work after the commit. */
 export interface Afterwards {
-  /**
-   * Resolves when the work is done, or after `patienceMs`. Never rejects; failures are logged and left to the sweep.
-   */
+  /** Resolves after `patienceMs` at the latest. Never rejects; failures are left to the sweep. */
   run(work: (signal: AbortSignal) => Promise<void>): Promise<void>
   /** The signal stops further work. */
   close(): Promise<void>

@@ -28,7 +28,7 @@ const replaceableText = `
   where attachment.test_procedure ~ '^[0-9a-f]{8}-'
   order by attachment.test_procedure`
 
-/** Returns the test procedures whose evidence the file's next version or its release would replace. */
+/** Whose evidence the file's next version or its release would replace. */
 export async function findReplaceable(tx: Tx, fileId: string): Promise<readonly string[]> {
   const rows = await tx.query<{ test_procedure: string }>({
     name: 'evidence_replaceable',
@@ -43,7 +43,6 @@ const lockDecisionsText = `
   select pg_advisory_xact_lock(
     hashtextextended('evidence.decision:' || (select tenancy.tenant_id()) || ':' || $1::uuid, 0))`
 
-/** Locks the decisions about a file until the transaction ends. */
 export async function lockDecisions(tx: Tx, fileId: string): Promise<void> {
   await tx.query({ name: 'evidence_lock_decisions', text: lockDecisionsText, values: [fileId] })
 }

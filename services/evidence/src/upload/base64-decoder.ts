@@ -1,7 +1,7 @@
 import { Transform } from 'node:stream'
 import { refusalProblem } from './refusal.ts'
 
-/** Decodes base64 with line breaks (RFC 2045, section 6.8). Fails with a problem for other input. */
+/** RFC 2045, section 6.8. Fails with a problem for other input. */
 export function createBase64Decoder(): Transform {
   let rest = ''
   let isEnded = false

@@ -1,14 +1,13 @@
 import { fileTypeFromBuffer } from 'file-type'
 import { activeText } from './active-text.ts'
 
-/** The detector needs this many bytes for the relevant formats. */
 export const headBytes = 4100
 
 export type FileKind =
-  /** `detected`: media type of the first bytes, or null if unknown. */
+  /** `detected`: null if unknown. */
   { readonly accepted: true; readonly detected: string | null } | { readonly accepted: false; readonly reason: string }
 
-/** Detected from the bytes, so renaming does not help. */
+/** Types by content, so that renaming does not help. */
 const refusedDetected: ReadonlySet<string> = new Set([
   'application/java-archive',
   'application/java-vm',
@@ -29,7 +28,7 @@ const refusedDetected: ReadonlySet<string> = new Set([
   'application/x-xpinstall',
 ])
 
-/** Rejected because later readers would receive this type. */
+/** Types that later readers would receive. */
 const refusedDeclared: ReadonlySet<string> = new Set([
   ...refusedDetected,
   'application/ecmascript',
@@ -54,7 +53,7 @@ const refusedDeclared: ReadonlySet<string> = new Set([
   'text/x-shellscript',
 ])
 
-/** Endings that make a system run the file or something it leads to. */
+/** Endings for which a system runs the file or something it leads to. */
 const refusedEndings: ReadonlySet<string> = new Set(
   [
     // Programs, their parts, installers and scripts.
@@ -76,7 +75,7 @@ function hasRefusedEnding(name: string): boolean {
   return dot >= 0 && refusedEndings.has(trimmed.slice(dot + 1).toLowerCase())
 }
 
-/** Accepted media types, `type/subtype` or `type/*`. Undefined: all that are not rejected. */
+/** `type/subtype` or `type/*`. Undefined: all that are not rejected. */
 export type AllowedTypes = readonly string[] | undefined
 
 function isAllowed(allowed: AllowedTypes, essence: string): boolean {
@@ -87,7 +86,6 @@ function essenceOf(contentType: string): string {
   return contentType.split(';', 1)[0]?.trim().toLowerCase() ?? ''
 }
 
-/** Judges a file by its declared name and type. */
 export function judgeDeclared(fileName: string, contentType: string, allowed?: AllowedTypes): FileKind {
   if (refusedDeclared.has(essenceOf(contentType))) {
     return { accepted: false, reason: 'Programs, scripts and web pages are not taken as evidence.' }
@@ -105,7 +103,6 @@ export function judgeDeclared(fileName: string, contentType: string, allowed?: A
   return { accepted: true, detected: null }
 }
 
-/** Judges a file by at most `headBytes` first bytes. */
 export async function judgeBytes(head: Buffer, allowed?: AllowedTypes): Promise<FileKind> {
   const active = activeText(head)
   if (active !== undefined) return { accepted: false, reason: `The file is ${active}, which is not taken as evidence.` }

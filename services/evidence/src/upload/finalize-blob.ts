@@ -3,7 +3,7 @@ import type { TenantDb } from '@postern/tenant-db'
 import type { BlobStore, SettlingBlob } from '../blob/blob-store.ts'
 import { isBlobRecorded, lockBlob } from './store.ts'
 
-/** Keeps or deletes a blob as the database decides. The transaction does not wait for a bucket. */
+/** The transaction does not wait for a bucket. */
 export async function finalizeBlob(
   { db, blobs }: { readonly db: Pick<TenantDb, 'write'>; readonly blobs: BlobStore },
   context: RequestInfo['context'],

@@ -14,10 +14,7 @@ const otherDisposition = new RegExp(String.raw`^(?!form-data[ \t]*(?:;|$))[${let
 /** RFC 8187 §3.2, of UTF-8. */
 const extended = /^utf-8'[\w-]*'[^'"]*$/i
 
-/**
- * Returns what is wrong with the head of a form part (RFC 7578, section 4.2), or undefined. Rejects what readers
- * interpret differently, because a proxy may have checked another name.
- */
+/** RFC 7578, section 4.2. Rejects what readers interpret differently, because a proxy may have checked another name. */
 export function faultOfHead(head: string): string | undefined {
   const lines = head
     .replaceAll(/\r\n(?=[ \t])/g, '')

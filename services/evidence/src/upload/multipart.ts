@@ -24,10 +24,7 @@ const maxMetadataBytes = 64 * 1024
 const metadataName = 'metadata'
 const fileName = 'file'
 
-/**
- * Reads a multipart/form-data body (RFC 7578) part by part. Rejects with a problem at the first fault, which also ends
- * the open streams.
- */
+/** RFC 7578. Rejects with a problem at the first fault, which also ends the open streams. */
 export async function readMultipart(
   body: unknown,
   contentType: string,
@@ -118,7 +115,7 @@ interface Part {
 
 const plainEncodings: ReadonlySet<string> = new Set(['7bit', '8bit', 'binary'])
 
-/** Decodes a part. Throws for an unsupported Content-Transfer-Encoding. */
+/** Throws for an unsupported Content-Transfer-Encoding. */
 function decoded(stream: Readable, encoding: string): Readable {
   const name = encoding.toLowerCase()
   if (plainEncodings.has(name)) return stream
@@ -153,7 +150,7 @@ function partsBegun(parser: BusboyInstance): unknown {
   return within(parser, '_parser', '_nparts')
 }
 
-/** Calls back with each part's raw head, because the parser silently drops what it cannot read. */
+/** The parser silently drops what it cannot read. */
 function onHead(parser: BusboyInstance, onText: (head: string) => void): void {
   const heads = within(parser, '_parser', 'parser', '_hparser')
   const read = within(heads, '_parseHeader')

@@ -23,7 +23,6 @@ import type { PlaceOf } from '../test-procedure/check.ts'
 import { storeFull, refusalProblem } from './refusal.ts'
 import { type UploadHead, findUntimely, judgeFile, judgeHead, judgeMultipartHead } from './rules.ts'
 
-/** A complete and durable file that is not recorded yet. */
 export interface ReceivedFile {
   readonly fileName: string
   readonly contentType: string
@@ -43,7 +42,7 @@ export type UploadQuery = Omit<EvidenceDetails, 'collected_by' | 'query_text' | 
   readonly test_procedure?: readonly string[] | undefined
 }
 
-/** How long an unavailable universe is retried after an upload. */
+/** For an unavailable universe after an upload. */
 export const patienceMs = 8_000
 
 interface Parts {
@@ -59,7 +58,7 @@ interface Parts {
   ) => Promise<readonly string[]>
 }
 
-/** Stores all files of a request, or discards them if one is rejected. */
+/** All files or none. */
 export async function parseUpload(
   { raw, query, context }: Pick<RequestInfo, 'raw' | 'context'> & { readonly query: UploadQuery },
   parts: Parts,

@@ -15,13 +15,12 @@ import {
 
 export interface Room {
   readonly bytes: number
-  /** The resumable upload, which has reserved quota. */
   readonly uploadId?: string | undefined
 }
 
 type Context = RequestInfo['context']
 
-/** Throws if the bytes exceed the quota. Only the reservation is binding. */
+/** Only the reservation is binding. */
 export async function assertQuota(
   { db }: Pick<Deps, 'db'>,
   context: Context,
@@ -36,8 +35,8 @@ export async function assertQuota(
 }
 
 /**
- * Reserves quota for ten minutes and returns the reservation's id. Throws if the quota is exceeded. The commit is
- * asynchronous, so that uploads do not wait for each other.
+ * For ten minutes. Throws if the quota is exceeded. The commit is asynchronous, so that uploads do not wait for each
+ * other.
  */
 export async function reserveQuota(
   { db }: Pick<Deps, 'db'>,
@@ -56,13 +55,12 @@ export async function reserveQuota(
   })
 }
 
-/** Keeps the quota, in the transaction that records the files. */
 export async function consumeReservation(tx: Tx, reservationId: string): Promise<void> {
   if (await countReserved(tx, reservationId)) return
   throw notRecorded('unavailable', new Error('the reservation of room has expired'))
 }
 
-/** Releases the reservation of an unrecorded upload. If that fails, it expires. */
+/** If it fails, the reservation expires. */
 export async function releaseReservation(
   { db }: Pick<Deps, 'db'>,
   context: Context,
@@ -76,7 +74,7 @@ export async function releaseReservation(
     .catch(() => undefined)
 }
 
-/** Reserves quota for a whole resumable upload, so that it can finish. Undefined without a quota. */
+/** For a whole resumable upload. Undefined without a quota. */
 export async function reserveUpload(
   deps: Pick<Deps, 'db'>,
   context: Context,
@@ -92,8 +90,8 @@ export async function passToUpload(tx: Tx, reservationId: string | undefined): P
 }
 
 /**
- * Reserves quota again if the upload's reservation has lapsed or will soon. Transfer the result in the transaction that
- * continues the upload.
+ * If the upload's reservation has lapsed or will soon. Transfer the result in the transaction that continues the
+ * upload.
  */
 export async function reserveLapsed(
   deps: Pick<Deps, 'db'>,
@@ -107,7 +105,6 @@ export async function reserveLapsed(
   return await reserveQuota(deps, context, { bytes, files: 0, uploadId }, tenantQuotaBytes)
 }
 
-/** Runs a look-up and reports its failure like that of an upload. */
 export async function reportLookupFailure<T>(read: () => Promise<T>): Promise<T> {
   try {
     return await read()

@@ -23,10 +23,7 @@ export interface ReceiveLimits {
   readonly allowedTypes?: AllowedTypes
 }
 
-/**
- * Reads a body into a blob, with hash and scan. Throws a problem at the first fault; the caller discards the
- * blob.
- */
+/** Throws a problem at the first fault; the caller discards the blob. */
 export async function receiveBody(
   body: unknown,
   incoming: Pick<IncomingBlob, 'write'>,
@@ -89,7 +86,7 @@ function sha256Of(text: string): string {
   return createHash('sha256').update(text).digest('hex')
 }
 
-/** Waits for both, so that nothing is written after the blob is discarded. */
+/** Nothing is written after the blob is discarded. */
 async function both(...tasks: readonly [Promise<void>, Promise<void>]): Promise<void> {
   const outcomes = await Promise.allSettled(tasks)
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason

@@ -12,7 +12,7 @@ import { describeNewFile, insertFile, isBlobRecorded, lockBlob, recordFailure, a
 import type { Actor } from './store.ts'
 import type { ReceivedFile } from './parse-upload.ts'
 
-/** After this many, the rest is left to the sweep. */
+/** The rest is left to the sweep. */
 const maxFailures = 3
 
 export interface NewEvidence {
@@ -31,8 +31,8 @@ export interface Recorded<T> {
 }
 
 /**
- * Records all files in one transaction under their locks, or none. Receipts are signed before the commit and sent after
- * it. After an unknown outcome, the settling entries stay for the sweep.
+ * One transaction under the locks of all files. Receipts are signed before the commit and sent after it. After an
+ * unknown outcome, the settling entries stay for the sweep.
  */
 export async function record<T>(
   { db, blobs, receipts, afterwards }: Pick<Deps, 'db' | 'blobs' | 'receipts' | 'afterwards'>,
@@ -130,9 +130,7 @@ export async function record<T>(
   }
 }
 
-/**
- * Finishes a recording. With a bucket no request waits, because the duration reveals whether the tenant had the bytes.
- */
+/** With a bucket no request waits, because the duration reveals whether the tenant had the bytes. */
 export async function finishRecording(
   { blobs, afterwards }: Pick<Deps, 'blobs' | 'afterwards'>,
   tidy: () => Promise<void>,

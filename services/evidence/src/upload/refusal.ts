@@ -57,10 +57,7 @@ export function brokenOff(): Error {
   })
 }
 
-/**
- * Throws if the connection has ended. Call it just before the commit, because the gateway cuts connections of revoked
- * keys.
- */
+/** Call it just before the commit, because the gateway cuts connections of revoked keys. */
 export function assertAwaited({ raw }: RequestInfo['raw']): void {
   if (raw.socket.destroyed || raw.socket.readableEnded) throw brokenOff()
 }
@@ -99,7 +96,7 @@ export function scannerUnavailable(cause: unknown): Error {
   })
 }
 
-/** Returns the problem for an unrecorded upload. Unexpected errors are returned unchanged. */
+/** Unexpected errors are returned unchanged. */
 export function notRecorded(failure: RecordFailure, cause: unknown): unknown {
   switch (failure) {
     case 'no_room':

@@ -111,7 +111,7 @@ async function requireStillOpen(
   }
 }
 
-/** Returns the caller's own file. Files of others are the same 404 as missing ones. */
+/** Files of others are the same 404 as missing ones. */
 async function ownFile(
   { db }: Pick<Parts, 'db'>,
   context: RequestInfo['context'],
@@ -134,7 +134,7 @@ function only(receipts: readonly Receipt[]): Receipt {
   return receipt
 }
 
-/** When PostgreSQL stops accepting the assertion (epoch ms). */
+/** Epoch ms. */
 function recordableUntil({ assertion }: RequestInfo['context']): number {
   return (parseAssertion(assertion)?.expiresAt ?? 0) * 1000
 }

@@ -31,11 +31,11 @@ export interface UploadHead {
   readonly contentLength: string | undefined
   readonly contentEncoding: string | undefined
   readonly contentDigest: string | undefined
-  /** Equals Content-Digest, because content codings are rejected (RFC 9530, section 3). */
+  /** Content codings are rejected (RFC 9530, section 3). */
   readonly reprDigest: string | undefined
 }
 
-// A media type with parameters (RFC 9110, section 8.3.1), limited to the stored length.
+// RFC 9110, section 8.3.1.
 const mediaType = /^[\w!#$&^.+-]{1,80}\/[\w!#$&^.+-]{1,80}(?:\s*;[\x20-\x7e]{0,160})?$/
 const maxContentTypeLength = 255
 
@@ -108,7 +108,7 @@ export function judgeHead(
   }
 }
 
-/** Returns undefined if the size and hash match the head. */
+/** Undefined if size and hash match. */
 export function judgeBody(
   declared: DeclaredUpload,
   body: { readonly sizeBytes: number; readonly sha256: string },
@@ -124,7 +124,7 @@ export function judgeBody(
 const aheadMs = 5 * 60 * 1000
 const dayMs = 24 * 60 * 60 * 1000
 
-/** Returns the first time in the future. A day may be ahead of UTC, and a period may end in the future. */
+/** The first time in the future. A day may be ahead of UTC, and a period may end in the future. */
 export function findUntimely(
   { collected_at: collectedAt, evidence_date: day }: Pick<EvidenceDetails, 'collected_at' | 'evidence_date'>,
   now: number,
@@ -138,7 +138,7 @@ export function findUntimely(
   return undefined
 }
 
-/** Formats `EV-<year>-<number>` with at least six digits. */
+/** At least six digits. */
 export function formatReference(year: number, number: string): string {
   return `EV-${year}-${number.padStart(6, '0')}`
 }

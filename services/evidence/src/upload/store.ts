@@ -7,16 +7,14 @@ export interface Actor {
   readonly label: string
 }
 
-// Serializes uploads of equal bytes. The verified tenant is part of the key, so tenants cannot block each other.
+// The verified tenant is part of the key, so tenants cannot block each other.
 const lockBlobText = `
   select pg_advisory_xact_lock(hashtextextended('evidence.blob:' || (select tenancy.tenant_id())::text || ':' || $1, 0))`
 
-/** Makes the commit asynchronous; it becomes durable with the next synchronous one. */
 export async function commitWithoutWaiting(tx: Tx): Promise<void> {
   await tx.execute(commitAsynchronously)
 }
 
-/** Locks a blob until the transaction ends. */
 export async function lockBlob(tx: Tx, sha256: string): Promise<void> {
   await tx.query({ name: 'evidence_lock_blob', text: lockBlobText, values: [sha256] })
 }
@@ -35,7 +33,7 @@ export interface FileNumber {
   readonly number: string
 }
 
-/** Takes the tenant's next numbers of the year (UTC). Throws NoFreeNumberError. */
+/** Of the year (UTC). Throws NoFreeNumberError. */
 export async function allocateNumbers(tx: Tx, count: number): Promise<readonly FileNumber[]> {
   const rows = await tx.query<{ year: number; number: string }>({
     name: 'evidence_take_numbers',
@@ -152,7 +150,7 @@ export interface OwnFile {
   readonly isDismissed: boolean
 }
 
-// A sender sees its own files for a month, so that a write-only key learns nothing else.
+// A write-only key learns nothing else.
 const ownFileText = `
   select
     file.id,
@@ -183,7 +181,6 @@ const ownFileText = `
     and file.created_by_id = $3
     and file.received_at > now() - interval '30 days'`
 
-/** Finds a file that the actor uploaded within the last 30 days. */
 export async function findOwnFile(tx: Tx, id: string, actor: Actor): Promise<OwnFile | undefined> {
   const [row] = await tx.query<{
     id: string
@@ -220,7 +217,7 @@ const blobIsRecordedText = `
       )
   ) as recorded`
 
-/** Whether a file of the tenant has these bytes and is not purged. Call it under the blob's lock. */
+/** Call it under the blob's lock. */
 export async function isBlobRecorded(tx: Tx, sha256: string): Promise<boolean> {
   const [row] = await tx.query<{ recorded: boolean }>({
     name: 'evidence_blob_is_recorded',
@@ -238,10 +235,10 @@ export type RecordFailure =
   | 'too_many_attachments'
   | 'unexpected'
 
-// disk_full, and configuration_limit_exceeded, which quota extensions use.
+// disk_full, and what quota extensions use.
 const noRoomStates: ReadonlySet<string> = new Set(['53100', '53400'])
 
-/** Classifies an error of a transaction. `unexpected` means a bug. */
+/** `unexpected` means a bug. */
 export function recordFailure(error: unknown): RecordFailure {
   const { kind, sqlState, constraint } = sqlError(error)
   if (constraint === 'file_version_unique') return 'replaced'

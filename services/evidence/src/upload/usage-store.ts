@@ -7,7 +7,7 @@ const lockUsageText = `
   on conflict (tenant_id) do update
     set bytes = usage.bytes`
 
-/** Locks the tenant's usage. The commit is asynchronous. */
+/** The commit is asynchronous. */
 export async function lockUsage(tx: Tx): Promise<void> {
   await Promise.all([
     commitWithoutWaiting(tx),
@@ -39,7 +39,7 @@ const takeBackText = `
   where usage.tenant_id = (select tenancy.tenant_id())
     and total.files + total.bytes > 0`
 
-/** Subtracts expired reservations and the named one. Call it under the lock. */
+/** Call it under the lock. */
 export async function subtractReservations(tx: Tx, reservationId: string | undefined): Promise<void> {
   await tx.execute({ name: 'evidence_take_back', text: takeBackText, values: [reservationId ?? null] })
 }
@@ -56,7 +56,7 @@ const reserveText = `
   where usage.tenant_id = (select tenancy.tenant_id())
   returning (select made.id from made) as id`
 
-/** Reserves the bytes and returns the reservation's id. Call it under the lock. */
+/** Call it under the lock. */
 export async function insertReservation(
   tx: Tx,
   { bytes, files, uploadId }: { readonly bytes: number; readonly files: number; readonly uploadId: string | undefined },
@@ -75,7 +75,7 @@ const countReservedText = `
   where tenant_id = (select tenancy.tenant_id())
     and id = $1`
 
-/** Ends a reservation whose files this transaction records. Returns false if it has expired. */
+/** Returns false if the reservation has expired. */
 export async function countReserved(tx: Tx, reservationId: string): Promise<boolean> {
   return (await tx.execute({ name: 'evidence_count_reserved', text: countReservedText, values: [reservationId] })) === 1
 }
@@ -94,12 +94,12 @@ const freeText = `
   insert into evidence.usage_reservation (tenant_id, bytes, files, expires_at)
   values ((select tenancy.tenant_id()), $1, 1, '-infinity')`
 
-/** Subtracts a file without locking the usage: it inserts an expired reservation, which the next upload subtracts. */
+/** Inserts an expired reservation, which the next upload subtracts, so that no lock is needed. */
 export async function freeFile(tx: Tx, bytes: number): Promise<void> {
   await tx.execute({ name: 'evidence_free_file', text: freeText, values: [bytes] })
 }
 
-// One statement, so that a transferred reservation is counted exactly once.
+// One statement counts a transferred reservation exactly once.
 const roomText = `
   select
     coalesce((
@@ -137,10 +137,7 @@ const roomText = `
         )
     ), 0) as promised`
 
-/**
- * Returns the bytes that the tenant uses, including reservations except the named upload's. A reservation lapses after
- * an hour without data.
- */
+/** Includes reservations except the named upload's. A reservation lapses after an hour without data. */
 export async function findUsedQuota(tx: Tx, exceptUploadId: string | undefined): Promise<bigint> {
   const [row] = await tx.query<{ used: string; promised: string }>({
     name: 'evidence_used_room',
@@ -170,7 +167,7 @@ const lapsingText = `
         and piece.length is null
     )`
 
-/** Returns the bytes of the actor's upload if its reservation has lapsed or will soon. */
+/** Undefined if the reservation does not lapse soon. */
 export async function findLapsing(tx: Tx, id: string, actor: Actor): Promise<number | undefined> {
   const [row] = await tx.query<{ length: string }>({
     name: 'evidence_lapsing',

@@ -1,20 +1,18 @@
 import { isTooLarge } from '@postern/service-kit'
 
-/** The most bytes of rows from one statement, and half of the most in one answer. */
+/** Of one statement; an answer has at most twice as many bytes. */
 const mostBytes = 16 * 1024 * 1024
-/** Keys in the first statement. With the longest rows they have about 30 MB. */
+/** With the longest rows they have about 30 MB. */
 const firstKeys = 250
-/** Growth of the number of keys after short rows. */
 const more = 8
 
-/** Current rows, and how many of the keys they cover, from the first on. */
 export interface Part {
   /** Each is JSON text. */
   readonly rows: readonly string[]
   readonly reached: number
 }
 
-/** Reads the rows of as many keys as fit into an answer, at least one. `list` rejects with ResultTooLarge if rows exceed its limit. */
+/** Reads as many rows as fit into an answer, at least one. */
 export async function readPart(
   keys: readonly string[],
   list: (keys: readonly string[], maxBytes: number) => Promise<readonly string[]>,

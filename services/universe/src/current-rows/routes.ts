@@ -8,7 +8,6 @@ import { lockTestProcedures } from '../push-test-procedures/store.ts'
 import { readPart } from './parts.ts'
 import { listCurrentRows } from './store.ts'
 
-/** Returns the current rows that the sync service is about to change, in the form of a push. */
 export function currentRowRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   internalRoute(
     app,

@@ -3,8 +3,8 @@ import { type Tx, statement } from '@postern/tenant-db'
 import { readByIndexes } from '../list/store.ts'
 
 /**
- * Lists the current rows with these keys in the form of a push, as JSON text (`rows` of CurrentRowsAnswer). Unknown keys are
- * omitted. Rejects with ResultTooLarge if the rows exceed `maxBytes`.
+ * JSON text (`rows` of CurrentRowsAnswer), without unknown keys. Rejects with ResultTooLarge if the rows exceed
+ * `maxBytes`.
  */
 export async function listCurrentRows(
   tx: Tx,
@@ -16,8 +16,8 @@ export async function listCurrentRows(
   return rows.map(({ json }) => json)
 }
 
-// Each key is found as the first one that is not before it, because only the key's index has that order. With an equality and a plan
-// for few rows, PostgreSQL might read all rows of the tenant for each key.
+// Each key is found as the first one that is not before it, because only the key's index has that order. With an
+// equality, PostgreSQL might read all rows of the tenant for each key.
 const oneOf = (table: string, name: string, [column, wanted]: readonly [string, string], within: string): string =>
   `lateral (
       select one.* from universe.${table} one
@@ -33,8 +33,8 @@ const linked = (owner: string): string => `(
       )`
 
 /**
- * SQL: selects the stored rows as `key` and `row`, in the form of a push without empty members. `wanted`: SQL of a relation with the
- * column `key`. `hierarchy`: SQL of the key of the hierarchy.
+ * SQL: selects the stored rows as `key` and `row`, in the form of a push. `wanted`: SQL of a relation with the column
+ * `key`. `hierarchy`: SQL of the hierarchy's key.
  */
 export function currentRows(dataset: CurrentRowsBody['dataset'], wanted: string, hierarchy: string): string {
   return dataset === 'org_structure' ? nodesOf(wanted, hierarchy) : selections[dataset](wanted)
@@ -60,7 +60,6 @@ const entitiesOf = (wanted: string): string => `
   join ${oneOf('entity', 'e', ['external_id', 'wanted.key'], '')}
   left join ${oneOf('entity', 'above', ['id', 'e.parent_id'], ofTenant('e'))}`
 
-// test_procedure_external_id_unique, once a key; entity_pk, once a named entity.
 const testProceduresOf = (wanted: string): string => `
   select
     t.external_id as key,
@@ -102,7 +101,7 @@ const nodesOf = (wanted: string, hierarchy: string): string => `
   left join ${oneOf('node', 'above', ['id', 'n.parent_id'], ofTenant('n'))}
   where h.key = ${hierarchy}`
 
-// PostgreSQL writes the JSON, because parsing and writing it here would need twice the memory.
+// PostgreSQL writes the JSON, because doing it here would need twice the memory.
 const asTexts = (rows: string): string =>
   `select jsonb_build_object('key', one.key, 'row', one.row)::text as json from (${rows}) as one`
 const given = '(select unnest($1::text[]) as key)'

@@ -6,17 +6,17 @@ type OfEntity<Part> = Part & { readonly entity_id: string }
 type Ancestor = NonNullable<ExpandedEntity['ancestors']>[number]
 type NodeOfEntity = NonNullable<ExpandedEntity['nodes']>[number]
 
-/** Lists the ancestors of entities, from the root down. */
+/** From the root down. */
 export async function listAncestorsOf(tx: Tx, ids: readonly string[]): Promise<OfEntity<Ancestor>[]> {
   return await tx.query<OfEntity<Ancestor>>(ancestorsOf([ids]))
 }
 
-/** Lists the nodes of entities, in the order of hierarchies and nodes, at most `most` for each entity. */
+/** In the order of hierarchies and nodes, at most `most` for each entity. */
 export async function listNodesOf(tx: Tx, ids: readonly string[], most: number): Promise<OfEntity<NodeOfEntity>[]> {
   return await tx.query<OfEntity<NodeOfEntity>>(nodesOf([ids, most]))
 }
 
-// The path contains the numbers of the ancestors. Each is looked up in entity_number_unique.
+// The path contains the numbers of the ancestors.
 const ancestorsOf = statement(
   'universe_ancestors_of_entities',
   `select place.entity_id, above.id, above.reference, above.name

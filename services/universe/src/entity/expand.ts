@@ -3,12 +3,11 @@ import type { RequestInfo } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { listAncestorsOf, listNodesOf } from './expand-store.ts'
 
-/** Expanded members of an entity. */
 export type Parts = Pick<ExpandedEntity, 'ancestors' | 'nodes' | 'open_findings' | 'archived_with_open_findings'>
 
 const none = { critical: 0, high: 0, medium: 0, low: 0 }
 
-/** Reads the requested expansions that the caller may see, by entity id, with at most `most` nodes each. */
+/** Reads the expansions that the caller may see, with at most `most` nodes each. */
 export async function expand(
   { db, findings }: Pick<Deps, 'db' | 'findings'>,
   request: Pick<RequestInfo, 'context' | 'requestId'>,

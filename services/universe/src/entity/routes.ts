@@ -39,7 +39,6 @@ import {
   listEntities,
 } from './store.ts'
 
-/** Routes for reading auditable entities. */
 export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings'>): void {
   const { db, now } = deps
   const today = (): string => now().toISOString().slice(0, 10)
@@ -61,7 +60,7 @@ export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings
     const page = openPage(input, listRoute, entityKeySchema(sort))
     const { hierarchy } = filter
     if (hierarchy === undefined || hierarchy.node !== undefined) return { list: { filter, sort }, page }
-    // Before the list, because a read sends all of its statements at once.
+    // Before the list: a read sends all of its statements at once.
     const isSmall = await db.read(input.context, async (tx) => await hasFewLinks(tx, hierarchy.key))
     return { list: { filter: { ...filter, hierarchy: { ...hierarchy, isSmall } }, sort }, page }
   }
@@ -120,7 +119,6 @@ export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings
   })
 }
 
-/** Entities of an export in memory. */
 const exportBatch = 500
 
 interface EntityList {
@@ -128,7 +126,6 @@ interface EntityList {
   readonly sort: EntitySort
 }
 
-/** A page of a list, and the total if it is requested. */
 async function read(tx: Tx, page: Page<ListKey>, { filter, sort }: EntityList) {
   return await Promise.all([
     listEntities(tx, { filter, sort, after: page.after, limit: page.limit + 1 }),
@@ -144,7 +141,7 @@ function childrenSort({ depth }: ChildrenInput['query']): EntitySort {
 
 function childrenOf({ params, query }: ChildrenInput) {
   const top = parseResourceAddress(params.id)
-  // Direct children are listed from the index of parents. In the tree, siblings have the same order, by number.
+  // Direct children are listed from the index of parents.
   const place: EntityFilter =
     query.depth === 1 ? { parents: [top] } : { within: { top, below: true, depth: query.depth } }
   const filter: EntityFilter = { ...place, type: query.type, status: query.status }

@@ -1,6 +1,5 @@
 import type { StoredEntity } from './rules.ts'
 
-/** A row with the columns below. */
 export interface EntityRow extends Omit<
   StoredEntity,
   'created_by' | 'created_at' | 'updated_at' | 'inherent_risk' | 'residual_risk' | 'source'
@@ -62,7 +61,7 @@ function toRisk(rating: Risk['rating'] | null, score: number | null): Risk | nul
   return rating === null || score === null ? null : { rating, score }
 }
 
-// Most entities are brought by the connector that created them. Their source is then derived by `entitySource`.
+// Most entities are brought by the connector that created them, and get their source from `entitySource`.
 const firstSeen = 'coalesce(e.source_first_seen_at, e.created_at)'
 const sourceColumns = `
   s.connector_id as source_connector_id, ${firstSeen} as source_first_seen_at,
@@ -74,7 +73,6 @@ export const entitySource = `
   left join universe.source_connector s
     on s.tenant_id = e.tenant_id and s.connector_id = ${connectorOf} and s.retired_at is null`
 
-/** SQL: the columns of the entity `e`, joined to its source. */
 export const storedColumns = `
   e.number, e.id, e.reference, e.external_id, e.name, e.description, e.type, e.status, e.parent_id, e.owner,
   e.audit_lead, e.executive, e.inherent_rating, e.inherent_score, e.residual_rating, e.residual_score,

@@ -1,25 +1,23 @@
 import type { Entity } from '@postern/contracts'
 
-/** A calendar date (UTC), `YYYY-MM-DD`. Dates compare as text. */
+/** UTC, `YYYY-MM-DD`. Dates compare as text. */
 export type CalendarDate = string
 
-/** The stored members of an entity. The others are computed for the current day. */
+/** The others are computed for the current day. */
 export type StoredEntity = Omit<Entity, 'stale'>
 
 const riskFreshMonths = 12
 const lastDate: CalendarDate = '9999-12-31'
 
-/** Returns the entity with the members that depend on the day. */
 export function asRead(stored: StoredEntity, today: CalendarDate): Entity {
   return { ...stored, stale: isStale(stored, today) }
 }
 
-/** Whether the risk was last assessed more than twelve months ago, or never. */
 function isStale({ risk_assessed_at }: StoredEntity, today: CalendarDate): boolean {
   return risk_assessed_at === null || addMonths(risk_assessed_at, riskFreshMonths) < today
 }
 
-/** Adds months to a date. The result is the last day of a shorter month, and never after the year 9999. */
+/** The result is the last day of a shorter month, and never after the year 9999. */
 export function addMonths(date: CalendarDate, months: number): CalendarDate {
   const [year = 0, month = 1, day = 1] = date.split('-').map(Number)
   const monthIndex = year * 12 + (month - 1) + months
@@ -37,7 +35,7 @@ function pad(number: number): string {
   return String(number).padStart(2, '0')
 }
 
-/** The entity tag. It depends on the version, the day and the last read of the source. */
+/** Depends on the version, the day and the last read of the source. */
 export function entityTag(
   { version, source }: Pick<StoredEntity, 'version' | 'source'>,
   today: CalendarDate,

@@ -10,35 +10,29 @@ export type { Tx } from '@postern/tenant-db'
 
 export type EntitySort = (typeof entitySorts)[number]
 
-/** Filters of a list. Undefined does not filter. */
+/** Undefined does not filter. */
 export interface EntityFilter {
   readonly type?: readonly Entity['type'][] | undefined
   readonly status?: readonly Entity['status'][] | undefined
-  /** Ids of parents. `none` selects entities without a parent. */
   readonly parents?: 'none' | readonly ResourceAddress[] | undefined
-  /** The subtree of an entity, without itself if `within.below`. */
+  /** Without the entity itself if `within.below`. */
   readonly within?:
     | { readonly top: ResourceAddress; readonly below: boolean; readonly depth: number | undefined }
     | undefined
-  /** Entities of active nodes of a hierarchy, or of a node's subtree. `isSmall` only selects the query. */
+  /** `isSmall` only selects the query. */
   readonly hierarchy?:
     | { readonly key: string; readonly node: NodeAddress | undefined; readonly isSmall: boolean }
     | undefined
-  /** Ids, e-mail addresses or names of owners. */
   readonly owner?: readonly string[] | undefined
   readonly riskRating?: readonly string[] | undefined
   readonly nextAuditDueBefore?: string | undefined
   readonly externalId?: readonly string[] | undefined
-  /** Connectors that bring or created the entity. */
   readonly connectorId?: readonly string[] | undefined
-  /** Whether its source no longer has it. */
   readonly missing?: boolean | undefined
-  /** Changed at this time or later. */
   readonly updatedSince?: string | undefined
   readonly search?: string | undefined
 }
 
-/** A stored entity and its position in the list. */
 export interface ListedEntity {
   readonly entity: StoredEntity
   readonly key: ListKey
@@ -52,12 +46,11 @@ export interface EntityPage {
   readonly limit: number
 }
 
-/** The contents of a cursor. */
 export function entityKeySchema(sort: EntitySort): z.ZodType<ListKey> {
   return sort === 'tree' ? treeKeySchema : flat.keySchema(sort)
 }
 
-/** Lists entities in the order of the sort, ties by number; `tree`: parents before their children. */
+/** Ties are in order of number; `tree`: parents before their children. */
 export async function listEntities(tx: Tx, { filter, sort, after, limit }: EntityPage): Promise<ListedEntity[]> {
   const values = filterValues(filter)
   const shape = filter.within === undefined ? flat : subtree
@@ -74,7 +67,6 @@ export async function listEntities(tx: Tx, { filter, sort, after, limit }: Entit
   return rows.map((row) => ({ entity: toEntity(row), key: keyOf(row, sort) }))
 }
 
-/** Counts the entities that match the filter. */
 export async function countEntities(tx: Tx, filter: EntityFilter): Promise<number> {
   const values = filterValues(filter)
   const count = filter.within === undefined ? flat.count(values) : subtree.count([...values, ...subtreeValues(filter)])
@@ -82,13 +74,12 @@ export async function countEntities(tx: Tx, filter: EntityFilter): Promise<numbe
   return rows[0]?.total ?? 0
 }
 
-/** Finds the entity at an address. */
 export async function findEntity(tx: Tx, address: ResourceAddress): Promise<StoredEntity | undefined> {
   const rows = await tx.query<EntityRow>(findStatement(address))
   return rows[0] === undefined ? undefined : toEntity(rows[0])
 }
 
-/** Lists the ancestors of the entity at an address, from the root down. Undefined if there is no such entity. */
+/** From the root down. Undefined if there is no such entity. */
 export async function listAncestors(tx: Tx, address: ResourceAddress): Promise<StoredEntity[] | undefined> {
   const rows = await tx.query<EntityRow & { is_self: boolean }>(ancestors(addressValues(address)))
   if (rows.length === 0) return undefined
@@ -122,7 +113,7 @@ const treeKeySchema = z.strictObject({
   tie: z.int().min(1).max(2_147_483_647),
 })
 
-/** The filter as parameters. One prepared statement serves every combination of filters. */
+/** One prepared statement serves every combination of filters. */
 function filterValues(filter: EntityFilter): readonly unknown[] {
   const { hierarchy, owner, parents } = filter
   const above = parents === undefined || parents === 'none' ? [] : parents.map(addressValues)
@@ -153,7 +144,6 @@ function filterValues(filter: EntityFilter): readonly unknown[] {
   ]
 }
 
-/** Whether a hierarchy is small enough to read all of it for each page. */
 export async function hasFewLinks(tx: Tx, key: string): Promise<boolean> {
   const [row] = await tx.query<{ few: boolean }>(fewLinks([key]))
   return row?.few ?? true
@@ -164,7 +154,7 @@ function subtreeValues({ within }: EntityFilter): readonly unknown[] {
   return [...addressValues(within.top), within.below, within.depth ?? null]
 }
 
-/** An address as three parameters, one of them set. */
+/** One of the three is set. */
 function addressValues(address: ResourceAddress): readonly [string | null, string | null, string | null] {
   switch (address.by) {
     case 'id':
@@ -185,7 +175,7 @@ const nodePath = `(
   where top.hierarchy_id = (select of.id from universe.hierarchy of where of.key = $14::text) and (top.id = $15::uuid or top.node_key = $16::text))`
 
 const hierarchyId = '(select of.id from universe.hierarchy of where of.key = $14::text)'
-// Checked for each entity in the order of the list, until the page is full: node_entity_by_entity.
+// Checked for each entity in the order of the list, until the page is full.
 const isOfHierarchy = `(
     select true
     from universe.node_entity link
@@ -193,8 +183,8 @@ const isOfHierarchy = `(
     where link.tenant_id = e.tenant_id and link.entity_id = e.id and n.hierarchy_id = ${hierarchyId} and n.status = 'active'
     limit 1
   ) is not null`
-// The subtree is read once, then its entities by id: node_path_unique, node_entity_pk once a node, entity_pk. PostgreSQL does not know the
-// size of the subtree when it plans, and would read all links.
+// PostgreSQL does not know the size of the subtree when it plans, and would read all links. So the subtree is read
+// once, then its entities by id.
 const linksOf = (node: string): string => `
     cross join lateral (
       select own.entity_id from universe.node_entity own where own.tenant_id = ${node}.tenant_id and own.node_id = ${node}.id offset 0
@@ -204,9 +194,9 @@ const ofNode = `array(
     from universe.node n ${linksOf('n')}
     where n.hierarchy_id = ${hierarchyId} and n.status = 'active' and n.path >= ${nodePath} and n.path < ${nodePath} || 'g'
   )`
-// A range of all paths makes PostgreSQL use node_path_unique instead of reading all nodes.
+// Makes PostgreSQL use node_path_unique instead of reading all nodes.
 const anyPath = "n.path >= (select '') and n.path < (select 'g')"
-// Few entities of the list belong to a small hierarchy, so it is read like a subtree.
+// Few entities of the list belong to a small hierarchy.
 const ofSmallHierarchy = `array(
     select link.entity_id from universe.node n ${linksOf('n')} where n.hierarchy_id = ${hierarchyId} and n.status = 'active' and ${anyPath}
   )`
@@ -227,7 +217,6 @@ const fewLinks = statement(
   where h.key = $1::text`,
 )
 
-// Row-level security limits every statement to the tenant of the assertion.
 // Conditions of unset filters disappear when the statement is planned.
 const filtered = `
   ($1::text[] is null or e.type = any($1::text[]))
@@ -282,8 +271,6 @@ const sorts = {
 } as const
 const tie = { column: 'e.number', type: 'integer' } as const
 
-// entity_number_unique, entity_by_name, entity_by_change, entity_by_next_audit_due; with a parent entity_by_parent_number, of what is
-// missing entity_missing.
 const flat = listStatements({
   name: 'universe_entities',
   columns: `${storedColumns}, null as path`,
@@ -294,7 +281,7 @@ const flat = listStatements({
   tie,
 })
 
-// A subtree is a range of entity_path_unique: all paths that begin with the path of its top. `g` is behind every digit.
+// A subtree is a range of paths that begin with the path of its top. `g` is behind every digit.
 const topPath = `
   select above.path
   from universe.entity top
@@ -320,7 +307,6 @@ const subtree = listStatements({
   tie,
 })
 
-// entity_path_unique, from behind the key to the end of the page.
 const treePage = listStatement(
   'universe_entities_as_tree',
   `select ${storedColumns}, place.path
@@ -330,7 +316,7 @@ const treePage = listStatement(
   limit $29`,
 )
 
-// entity_path_by_depth, of each level to the end of the page and no further.
+// Each level to the end of the page and no further.
 const levelsPage = listStatement(
   'universe_entity_levels_as_tree',
   `select listed.*
@@ -349,7 +335,7 @@ const levelsPage = listStatement(
   limit $29`,
 )
 
-// The path contains the numbers of the ancestors. Each is looked up in entity_number_unique.
+// The path contains the numbers of the ancestors.
 const ancestors = statement(
   'universe_entity_ancestors',
   `with line as materialized (

@@ -4,16 +4,14 @@ import { type ServiceClient, createServiceClient, serviceCaller } from '@postern
 import type { RequestInfo } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 
-/** Client of the findings service. */
 export interface Findings {
-  /** Counts open findings of at most 1,000 entities, by id. Missing ids have none. Rejects with ServiceUnavailableError. */
+  /** Of at most 1,000 entities, by id. Missing ids have none. Rejects with ServiceUnavailableError. */
   openCounts(
     request: Pick<RequestInfo, 'context' | 'requestId'>,
     entityIds: readonly string[],
   ): Promise<ReadonlyMap<string, FindingCounts>>
 }
 
-/** Opens a client of the findings service. */
 export function openFindings({
   url,
   ring,

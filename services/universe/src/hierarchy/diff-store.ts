@@ -4,7 +4,7 @@ import { statement } from '../sql/store.ts'
 import { z } from 'zod'
 import { fromAddressed, hierarchyId, stateColumns } from './store.ts'
 
-/** The start of a page: behind this node among those that the version changed. */
+/** Behind this node among those that the version changed. */
 export const changeKeySchema = z.strictObject({ version: z.int().min(1).max(2_147_483_647), id: uuidSchema })
 export type ChangeKey = z.infer<typeof changeKeySchema>
 
@@ -15,8 +15,8 @@ export interface ListedChange {
 }
 
 /**
- * Lists nodes that were written between two versions, with their contents in both, in the order of their last change. The
- * contents may be equal. Without `to`: the current version.
+ * Lists nodes that were written between two versions, with their contents in both, which may be equal. Without `to`:
+ * the current version.
  */
 export async function listWrittenBetween(
   tx: Tx,
@@ -31,7 +31,7 @@ export async function listWrittenBetween(
   return rows.map(({ version, id, before, after: then }) => ({ key: { version, id }, before, after: then }))
 }
 
-/** A node of one version as the API's JSON. Null if it did not exist. */
+/** Null if the node did not exist. */
 const nodeAt = (version: string): string => `(
   select jsonb_build_object(
     'id', self.id, 'node_key', self.node_key, 'parent_id', n.parent_id, 'name', n.name, 'level_name', n.level_name,
@@ -46,8 +46,8 @@ const nodeAt = (version: string): string => `(
       and n.since_version <= ${version} and n.until_version > ${version}
   ) n)`
 
-// How a node was in the later version tells when it was last written: each node stands in one of the two, once. Both are read
-// in their order, node_by_change and node_history_by_change; what was written over since is passed by.
+// A node is in universe.node or in the history, and its later version tells when it was last written. Both are read in
+// order.
 const toVersion = `(select coalesce($3::integer, h.version) ${fromAddressed})`
 const writtenPage = (id: string): string => `
   n.hierarchy_id = ${hierarchyId} and n.since_version > $2::integer and n.since_version <= ${toVersion}

@@ -36,7 +36,6 @@ import {
   nodeKeySchema,
 } from './store.ts'
 
-/** Routes for reading hierarchies: current, past, and differences. */
 export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   storedList(app, listRoute, {
     source: db,
@@ -156,7 +155,6 @@ export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
 
 const wholeTree = { sort: 'tree', after: undefined, limit: maxTreeNodes + 1 } as const
 
-/** Nodes of an export in memory. */
 const exportBatch = 500
 
 function nodesOf({ params, query }: ContractInput<typeof nodesRoute>): NodeFilter {

@@ -5,23 +5,20 @@ import {
   nodeChangeFields,
 } from '@postern/contracts'
 
-/** The address of a node: its id or the source's key. */
 export type NodeAddress = { readonly by: 'id'; readonly id: string } | { readonly by: 'key'; readonly key: string }
 
-/** Parses an address that `nodeAddressSchema` accepted. */
 export function parseNodeAddress(address: string): NodeAddress {
   return address.startsWith('key:') ? { by: 'key', key: address.slice(4) } : { by: 'id', id: address }
 }
 
-/** A version by number, or the last one until the end of a day. */
+/** A number, or the last version until the end of a day. */
 export type AsOf = { readonly version: number } | { readonly day: string }
 
-/** Parses a value that `asOfSchema` accepted. */
 export function parseAsOf(text: string): AsOf {
   return /^\d{4}-/.test(text) ? { day: text } : { version: Number(text) }
 }
 
-/** Nests nodes that are sorted parents first. A node without its parent becomes a root. */
+/** `nodes` must have parents first. A node without its parent becomes a root. */
 export function nest(nodes: readonly HierarchyNode[]): HierarchyTreeNode[] {
   const known = new Map<string, HierarchyTreeNode>()
   const tops: HierarchyTreeNode[] = []
@@ -34,7 +31,7 @@ export function nest(nodes: readonly HierarchyNode[]): HierarchyTreeNode[] {
   return tops
 }
 
-/** The change of a node between two versions. Undefined if it is equal. */
+/** Undefined if both are equal. */
 export function changeOf(before: HierarchyNode | null, after: HierarchyNode): HierarchyNodeChange | undefined {
   if (before === null) return { change: 'added', fields: [], before, after }
   const fields = nodeChangeFields.filter((field) => !isSame(before[field], after[field]))

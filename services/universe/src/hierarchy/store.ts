@@ -68,7 +68,7 @@ export interface ListedNode {
   readonly key: NodeKey
 }
 
-/** Lists nodes in the order of the sort, ties by id; `tree`: parents before their children. */
+/** Ties are in order of id; `tree`: parents before their children. */
 export async function listNodes(
   tx: Tx,
   filter: NodeFilter,
@@ -99,7 +99,6 @@ function edgeOf(sort: NodeSort, after: NodeKey | undefined): readonly [string | 
   return [edge.value, edge.tie]
 }
 
-/** Finds a node by id, with the key of its hierarchy. */
 export async function findNode(tx: Tx, id: string): Promise<LookedUpNode | undefined> {
   const [row] = await tx.query<LookedUpNode & { path: string }>(findNodeById([id]))
   if (row === undefined) return undefined
@@ -107,7 +106,6 @@ export async function findNode(tx: Tx, id: string): Promise<LookedUpNode | undef
   return node
 }
 
-/** Counts the nodes that match the filter. */
 export async function countNodes(tx: Tx, filter: NodeFilter): Promise<number> {
   const count = filter.asOf === undefined ? countNow : countThen
   const rows = await tx.query<{ total: number }>(count(nodeValues(filter)))
@@ -149,12 +147,11 @@ function nodeValues({ key, asOf, top, levels, status, search }: NodeFilter): rea
   ]
 }
 
-// Row-level security limits every statement to the tenant of the assertion.
 const hierarchyColumns = `
   h.id, h.key, h.name, h.kind, h.is_primary, h.version, h.node_count, h.created_by_type, h.created_by_id,
   h.created_by_label, h.created_at, h.updated_at`
 
-/** SQL: the version that two parameters name: a number, or the end of a day. Without them: the current one. */
+/** A number, or the end of a day. Without them: the current version. */
 const versionAsked = (version: string, day: string): string => `
   case
     when ${version}::integer is not null then ${version}::integer
@@ -176,7 +173,7 @@ const listPage = statement(
 
 const countAll = statement('universe_count_hierarchies', 'select count(*)::integer as total from universe.hierarchy')
 
-/** SQL: the hierarchy of the first parameter, by hierarchy_pk or hierarchy_key_unique. A key may look like an id, so ids come first. */
+/** A key may look like an id, so ids come first. */
 export const fromAddressed = `
   from universe.hierarchy h
   where h.key = $1::text
@@ -191,7 +188,6 @@ const findByAddress = statement(
   `select ${hierarchyColumns}, ${versionAsked('$2', '$3')} as wanted ${fromAddressed}`,
 )
 
-/** SQL: the columns of a node `n` that can change between versions. */
 export const stateColumns = `
   n.parent_id, n.name, n.level_name, n.depth, n.head, n.status, n.valid_from, n.valid_to, n.entity_ids,
   n.since_version`
@@ -214,9 +210,8 @@ const wantedNode = (condition: string, prefix: string, identity: string): string
   )
   and ${condition}`
 
-// A subtree is a range of node_path_unique: all paths that begin with the path of its top. `g` is behind every digit. There is
-// always a range, that of all paths where no top is given, so that also a plan for any values enters the index where it begins.
-/** SQL: the id of the hierarchy of the first parameter. */
+// A subtree is a range of paths that begin with the path of its top. `g` is behind every digit. Without a top, the
+// range is that of all paths, so that a generic plan uses the index too.
 export const hierarchyId = `(select h.id ${fromAddressed})`
 const hasNoTop = '$2::uuid is null and $3::text is null'
 const pathNow = `(
@@ -227,7 +222,7 @@ const inRange = (top: string): string => `
   n.path >= (select case when ${hasNoTop} then '' else ${top} end)
   and n.path < (select case when ${hasNoTop} then 'g' else ${top} || 'g' end)`
 
-/** The same for other orders, which use that order's index. Without a top node there is no range. */
+/** The same for other orders. Without a top node there is no range. */
 const inRangeIfAny = (top: string): string => `
   (${hasNoTop} or n.path >= ${top} and n.path < ${top} || 'g')`
 
@@ -241,13 +236,12 @@ const ofLevels = (top: string): string => `
 
 const now = `universe.node n where n.hierarchy_id = ${hierarchyId} and ${wantedNode(inRange(pathNow), 'n', 'n')}`
 
-// node_path_unique, from behind the key to the end of the page.
 const nodesNow = statement(
   'universe_list_nodes',
   `select ${nodeColumns} from ${now} and $4::integer is null and n.path > $7::text order by n.path limit $8`,
 )
 
-// node_by_depth, of each level to the end of the page and no further.
+// Each level to the end of the page and no further.
 const levelsNow = statement(
   'universe_list_node_levels',
   `select ${nodeColumns}
@@ -264,8 +258,8 @@ const countNow = statement(
   `select count(*)::integer as total from ${now} and ${ofLevels(pathNow)}`,
 )
 
-// A node as it was in a version is in universe.node when it has stayed so, and in the history when it has not; both are
-// read in the order of their paths: node_path_unique, node_history_by_path.
+// A past node is in universe.node if it has not changed since, else in the history; both are read in the order of
+// paths.
 const versionThen = `(select ${versionAsked('$7', '$8')} ${fromAddressed})`
 const pathThen = `(
   select place.path
@@ -289,7 +283,7 @@ const fromHistoryIn = (range: string): string => `
     and ${wantedNode(range, 'n', 'self')}`
 const [fromNode, fromHistory] = [fromNodeIn(inRange(pathThen)), fromHistoryIn(inRange(pathThen))]
 
-/** Merges both into a page. Each is read only to the end of the page. */
+/** Each is read only to the end of the page. */
 const pageThen = (condition: string): string => `
   (select ${nodeColumns} ${fromNode} and ${condition} and n.path > $9::text order by n.path limit $10)
   union all
@@ -315,14 +309,13 @@ const levelsThen = statement(
   limit $10`,
 )
 
-// node_by_name and node_key_unique; of what was, node_history_by_name and node_history_pk. Each is entered behind the key and read to
-// the end of the page.
+// Each index is entered behind the key and read to the end of the page.
 const sortable = {
   name: { now: 'n.name', past: 'n.name', listed: 'n.name' },
   node_key: { now: 'n.node_key', past: 'self.node_key', listed: 'n.node_key' },
 } as const
 
-/** SQL: a page of current or past (`isPast`) nodes. The last parameters are the key that it starts behind, and its limit. */
+/** The last parameters are the key before the page, and its limit. */
 function sortedNodes(sort: Exclude<NodeSort, 'tree'>, isPast: boolean, values: readonly unknown[]): Statement {
   const isDown = sort === '-name' || sort === '-node_key'
   const what = sort === 'name' || sort === '-name' ? 'name' : 'node_key'

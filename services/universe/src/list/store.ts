@@ -2,27 +2,24 @@ import { text } from '@postern/contracts'
 import type { Statement, Tx } from '@postern/tenant-db'
 import { z } from 'zod'
 
-/** The position before a page: a sort value and, among equals, a tie. */
+/** A sort value and, among equals, a tie. */
 export interface ListKey {
   readonly value: string | number
   readonly tie: string | number
 }
 
-/** The most bytes of rows in a page. A longer page is cut. */
 const mostBytes = 4 * 1024 * 1024
 
-/** A sort expression. An index ends with it and the column that breaks ties. */
+/** An index ends with it and the column that breaks ties. */
 interface SortColumn {
   readonly expression: string
   readonly type: 'text' | 'timestamptz' | 'date' | 'integer'
 }
 
 interface ListParts<Sort extends string> {
-  /** Beginning of the statements' names. */
   readonly name: string
   readonly columns: string
   readonly from: string
-  /** Conditions whose parameters are `$1` to `$<filters>`. */
   readonly where: string
   readonly filters: number
   readonly sorts: Readonly<Record<Sort, SortColumn>>
@@ -30,10 +27,10 @@ interface ListParts<Sort extends string> {
   readonly tie: { readonly column: string; readonly type: 'integer' | 'uuid' }
 }
 
-/** The statements of a list, two a sort: one for each direction. */
+/** Two statements for each sort: one for each direction. */
 export interface ListStatements<Sort extends string> {
   page(order: Order<Sort>, filters: readonly unknown[], after: ListKey | undefined, limit: number): Statement
-  /** The schema of a cursor, which comes from a client. */
+  /** A cursor comes from a client. */
   keySchema(order: Order<Sort>): z.ZodType<ListKey>
   count(filters: readonly unknown[]): Statement
 }
@@ -41,8 +38,8 @@ export interface ListStatements<Sort extends string> {
 export type Order<Sort extends string> = Sort | `-${Sort}`
 
 /**
- * One statement per sort and direction. It always starts after a key, so that even a generic plan enters the sort's index there
- * and stops after the page.
+ * Every statement starts after a key, so that even a generic plan enters the sort's index there and stops after the
+ * page.
  */
 export function listStatements<const Sort extends string>(parts: ListParts<Sort>): ListStatements<Sort> {
   const { name, columns, from, where, filters, sorts, tie } = parts
@@ -73,7 +70,6 @@ export function listStatements<const Sort extends string>(parts: ListParts<Sort>
       schemas.set(sort, schema)
       return schema
     },
-    // Reads the tenant's rows once; asked for explicitly (`count=true`).
     count: (values) => ({
       name: `${name}_count`,
       text: `select count(*)::integer as total from ${from} where ${where}`,
@@ -84,7 +80,6 @@ export function listStatements<const Sort extends string>(parts: ListParts<Sort>
 
 function directionOf<Sort extends string>(order: Order<Sort>): { readonly sort: Sort; readonly descending: boolean } {
   const descending = order.startsWith('-')
-  // What is left of `-${Sort}` without its sign.
   return { sort: (descending ? order.slice(1) : order) as Sort, descending }
 }
 
@@ -97,7 +92,6 @@ const valueSchemas = {
 } as const
 const tieSchemas = { integer: z.int().min(1).max(2_147_483_647), uuid: z.uuid() } as const
 
-/** Returns keys before and after all others of a list. */
 export function edges(
   type: SortColumn['type'],
   tie: 'integer' | 'uuid',
@@ -110,7 +104,7 @@ function first(type: SortColumn['type'], tie: 'integer' | 'uuid'): ListKey {
   return { value, tie: { integer: 0, uuid: '00000000-0000-0000-0000-000000000000' }[tie] }
 }
 
-/** After every value of a column: texts have at most 255 characters. */
+/** Texts have at most 255 characters. */
 function last(type: SortColumn['type'], tie: 'integer' | 'uuid'): ListKey {
   const value = { text: '\u{10ffff}'.repeat(256), integer: 2_147_483_647, date: 'infinity', timestamptz: 'infinity' }[
     type
@@ -127,40 +121,32 @@ export function timeOrInfinity(time: string | undefined): string {
   return at > lastTime ? 'infinity' : new Date(at).toISOString()
 }
 
-/** Returns a day for PostgreSQL; null if there is none. */
 export function dayOrNull(day: string | undefined): string | null {
   if (day === undefined) return null
   return day < '0001' ? '-infinity' : day
 }
 
-/** Creates a statement for a page of rows, as in `listStatements`. */
 export function listStatement(name: string, sql: string): (values: readonly unknown[]) => Statement {
   return (values) => ({ name, text: sql, values, maxBytes: mostBytes })
 }
 
 /**
- * Makes the rest of the transaction use indexes. Plans of foreign keys and triggers live as long as the connection, so a full scan
- * that was planned for a small table would stay when it has grown.
+ * Plans of foreign keys and triggers live as long as the connection, so a full scan that was planned for a small table
+ * would stay when it has grown.
  */
 export async function readByIndexes(tx: Tx): Promise<void> {
   await tx.execute({ text: 'set local enable_seqscan = off', values: [] })
 }
 
-/**
- * Keeps the rows of a push in memory for the rest of the transaction. With the default of 4 MiB, a push of 24 MiB would use
- * temporary files and exceed the time limit on slow disks.
- */
+/** With the default of 4 MiB, a push of 24 MiB would use temporary files and exceed the time limit on slow disks. */
 export async function keepInMemory(tx: Tx): Promise<void> {
   await tx.execute({ text: `set local work_mem = '32MB'`, values: [] })
 }
 
-/** The most characters of rows in one statement, so that it ends within five seconds on a busy database. */
+/** A statement with more would not end within five seconds on a busy database. */
 export const sliceLength = 4_000_000
 
-/**
- * Compares sets by hashing for the rest of the transaction. PostgreSQL underestimates rows that were just written and would use
- * nested loops.
- */
+/** PostgreSQL underestimates rows that were just written and would use nested loops. */
 export async function compareAsSets(tx: Tx): Promise<void> {
   await Promise.all([readByIndexes(tx), tx.execute({ text: 'set local enable_nestloop = off', values: [] })])
 }

@@ -5,7 +5,7 @@ import { type ListKey, listStatements, timeOrInfinity } from '../list/store.ts'
 
 export type PersonSort = (typeof personSorts)[number]
 
-/** Filters of a list. Undefined does not filter. */
+/** Undefined does not filter. */
 export interface PersonFilter {
   readonly email: readonly string[] | undefined
   readonly active: boolean | undefined
@@ -19,12 +19,11 @@ export interface ListedPerson {
   readonly key: ListKey
 }
 
-/** The contents of a cursor. */
 export function personKeySchema(sort: PersonSort): z.ZodType<ListKey> {
   return list.keySchema(sort)
 }
 
-/** Lists people in the order of the sort, ties by id. */
+/** Ties are in order of id. */
 export async function listPeople(
   tx: Tx,
   filter: PersonFilter,
@@ -38,7 +37,7 @@ export async function listPeople(
   })
 }
 
-/** Finds the person at an address. People have no references. */
+/** People have no references. */
 export async function findPerson(tx: Tx, address: ResourceAddress): Promise<Person | undefined> {
   const [row] = await tx.query<Row>(
     find([address.by === 'id' ? address.id : null, address.by === 'external-id' ? address.externalId : null]),
@@ -46,7 +45,6 @@ export async function findPerson(tx: Tx, address: ResourceAddress): Promise<Pers
   return row === undefined ? undefined : toPerson(row)
 }
 
-/** Finds people by e-mail addresses, ignoring case. */
 export async function lookUpPeople(
   tx: Tx,
   emails: readonly string[],
@@ -54,7 +52,6 @@ export async function lookUpPeople(
   return await tx.query(lookUp([emails.map((email) => email.toLowerCase())]))
 }
 
-/** Counts the people that match the filter. */
 export async function countPeople(tx: Tx, filter: PersonFilter): Promise<number> {
   const rows = await tx.query<{ total: number }>(list.count(filterValues(filter)))
   return rows[0]?.total ?? 0
@@ -78,10 +75,8 @@ function filterValues({ email, active, externalId, updatedSince, search }: Perso
   ]
 }
 
-// Row-level security limits every statement to the tenant of the assertion.
 const columns = 'p.id, p.external_id, p.name, p.email, p.title, p.active, p.updated_at, p.version'
 
-// person_by_name, person_by_change; person_email_unique and person_external_id_unique for one person.
 const list = listStatements({
   name: 'universe_people',
   columns,

@@ -14,7 +14,6 @@ import { actorOf, maxBodyBytes } from '../push/routes.ts'
 import { faultsOfNodes, nodeCycleFault, nodeDepthFault, unknownEntityFault, unknownParentKeyFault } from './rules.ts'
 import { type Tx, applyNodes, listOrphans, listUnknownEntities, openHierarchy, stageNodes } from './store.ts'
 
-/** Applies a pushed hierarchy, whole or in part, with its people: all rows or none. */
 export function pushHierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   internalRoute(
     app,
@@ -46,7 +45,7 @@ export function pushHierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   )
 }
 
-/** Applies the nodes of a hierarchy under the lock of the tenant's trees. Throws a problem for rejected rows. */
+/** Call it under the lock of the tenant's trees. Throws a problem for rejected rows. */
 export async function applyHierarchy(tx: Tx, body: ApplyHierarchyBody, createdBy: CreatedBy): Promise<ApplyAnswer> {
   const hierarchy = await openHierarchy(tx, body, createdBy)
   await stageNodes(tx, hierarchy, body.nodes)

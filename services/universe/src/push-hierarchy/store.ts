@@ -7,19 +7,14 @@ import { lockTree } from '../push/store.ts'
 
 export type { Tx } from '@postern/tenant-db'
 
-/** A hierarchy during a push. */
 export interface OpenHierarchy {
   readonly id: string
-  /** The version that the push creates if it changes a node. */
   readonly next: number
   readonly runId: string
   readonly mode: 'full' | 'partial'
 }
 
-/**
- * Locks the tenant's trees, and creates or renames the hierarchy. A tenant's first hierarchy is primary until a push selects
- * another.
- */
+/** Locks the tenant's trees, and creates or renames the hierarchy. A tenant's first one is primary. */
 export async function openHierarchy(
   tx: Tx,
   { key, name, kind, is_primary, run_id: runId, mode }: ApplyHierarchyBody,
@@ -39,7 +34,6 @@ export async function openHierarchy(
 
 const rowsAtOnce = 5000
 
-/** Stages the rows of a push. */
 export async function stageNodes(tx: Tx, { id, runId }: OpenHierarchy, nodes: readonly PushedNode[]): Promise<void> {
   await compareAsSets(tx)
   for (let start = 0; start < nodes.length; start += rowsAtOnce) {
@@ -48,13 +42,13 @@ export async function stageNodes(tx: Tx, { id, runId }: OpenHierarchy, nodes: re
   }
 }
 
-/** Lists the first rows whose parent is neither in the push nor, for a partial push, stored. */
+/** In a partial push, the parent may be stored. */
 export async function listOrphans(tx: Tx, { id, runId, mode }: OpenHierarchy): Promise<number[]> {
   const rows = await tx.query<{ index: number }>(orphans([runId, id, mode === 'partial', maxFaults]))
   return rows.map(({ index }) => index)
 }
 
-/** Lists the first unknown entities of rows. `place` counts from 0. */
+/** `place` counts from 0. */
 export async function listUnknownEntities(
   tx: Tx,
   { runId }: OpenHierarchy,
@@ -66,11 +60,11 @@ export interface Applied {
   readonly created: number
   readonly updated: number
   readonly deactivated: number
-  /** Rows that form a circle or are too deep. The transaction must not be committed. */
+  /** The transaction must not be committed. */
   readonly misplaced: readonly { readonly index: number; readonly fault: 'cycle' | 'too-deep' }[]
 }
 
-/** Creates new rows and updates changed ones. A full push deactivates missing nodes. */
+/** A full push deactivates missing nodes. */
 export async function applyNodes(tx: Tx, hierarchy: OpenHierarchy, rows: number): Promise<Applied> {
   const { id, runId, next, mode } = hierarchy
   let created = 0
@@ -130,7 +124,7 @@ const findHierarchy = statement(
   'select h.id, h.version from universe.hierarchy h where h.key = $1::text for update',
 )
 
-// Matched by node_key_unique. Every row gets its id before any is written, so that children may precede parents.
+// Every row gets its id first, so that children may precede parents.
 const stage = statement(
   'universe_stage_nodes',
   `insert into universe.staged_node (
@@ -148,7 +142,6 @@ const stage = statement(
   left join universe.node known on known.hierarchy_id = $3::uuid and known.node_key = pushed.node_key`,
 )
 
-// staged_node_key_unique and node_key_unique, once a row.
 const orphans = statement(
   'universe_orphaned_nodes',
   `select s.index
@@ -168,7 +161,7 @@ const orphans = statement(
   limit $4`,
 )
 
-// Collects all names first, and compares them as a set. A join per row would read all entities each time.
+// A join per row would read all entities each time.
 const named = `
   named as materialized (
     select s.index, one.key, one.at
@@ -196,8 +189,8 @@ const linked = `
     group by named.index
   )`
 
-// New nodes get their path from the rows above and the stored node there. If that node moves too or the path is too long, the walk
-// down the tree corrects it. Numbers skip existing rows.
+// New nodes get their path from the rows above and the stored node there. If that is wrong, the walk down the tree
+// corrects it.
 const insertNew = statement(
   'universe_insert_nodes',
   `with recursive ${linked},
@@ -279,7 +272,7 @@ const deactivateAbsent = statement(
     )`,
 )
 
-// Walks down from the roots by node_by_parent and corrects changed paths. Nodes that are not reached are in a circle.
+// Walks down from the roots and corrects changed paths. Nodes that are not reached are in a circle.
 const place = statement(
   'universe_place_nodes',
   `with recursive placed as (

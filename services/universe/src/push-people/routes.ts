@@ -12,7 +12,6 @@ import { maxBodyBytes } from '../push/routes.ts'
 import { faultsOfPeople, takenEmailFault } from './rules.ts'
 import { type Tx, applyPeople, listTakenEmails, lockPeople } from './store.ts'
 
-/** Applies pushed people: all rows or none. */
 export function pushPeopleRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   internalRoute(
     app,
@@ -34,7 +33,7 @@ export function pushPeopleRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   )
 }
 
-/** Applies people under the lock of the tenant's people. Throws a problem for rejected rows. */
+/** Throws a problem for rejected rows. */
 export async function takePeople(tx: Tx, people: readonly PushedPerson[]): Promise<ApplyEntitiesAnswer> {
   if (people.length === 0) return { created: 0, updated: 0, unchanged: 0 }
   const [, taken] = await Promise.all([lockPeople(tx), listTakenEmails(tx, people)])

@@ -1,7 +1,7 @@
 import type { PushedPerson } from '@postern/contracts'
 import { type RowFault, repetitions } from '../push/rules.ts'
 
-/** Returns faults that need no stored data: repeated keys, and one address for two active people. */
+/** Faults that need no stored data. */
 export function faultsOfPeople(people: readonly PushedPerson[]): RowFault[] {
   return [
     ...repetitions(

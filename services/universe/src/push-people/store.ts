@@ -7,13 +7,12 @@ import { lockTree } from '../push/store.ts'
 
 export type { Tx } from '@postern/tenant-db'
 
-/** Locks the tenant's people until the transaction ends. */
 export async function lockPeople(tx: Tx): Promise<void> {
-  // Pushes of several kinds share this lock. They are rare and short.
+  // Pushes of several kinds share this lock, because they are rare and short.
   await Promise.all([lockTree(tx), compareAsSets(tx)])
 }
 
-/** Lists the first active rows whose address belongs to an active person outside of the push. */
+/** Their holder is an active person outside of the push. */
 export async function listTakenEmails(
   tx: Tx,
   people: readonly PushedPerson[],
@@ -22,8 +21,8 @@ export async function listTakenEmails(
 }
 
 /**
- * Creates and updates people. An active row takes its address from an inactive person; an inactive row cannot keep somebody
- * else's. Call it under the lock, after `listTakenEmails` returned nothing.
+ * An active row takes its address from an inactive person. Call it under the lock, after `listTakenEmails` returned
+ * nothing.
  */
 export async function applyPeople(tx: Tx, people: readonly PushedPerson[]): Promise<ApplyEntitiesAnswer> {
   const [counts] = await tx.query<{ created: number; updated: number }>(apply([asJson(people)]))
@@ -35,7 +34,6 @@ function asJson(people: readonly PushedPerson[]): string {
   return JSON.stringify(people.map((person, index) => ({ ...person, email: person.email?.toLowerCase(), index })))
 }
 
-// person_email_unique and person_external_id_unique, once a row.
 const takenEmails = statement(
   'universe_taken_emails',
   `select pushed.index, holder.external_id as holder
@@ -50,8 +48,8 @@ const takenEmails = statement(
   limit $2`,
 )
 
-// Served by person_external_id_unique and person_email_unique, which is checked last, so that addresses can change hands. Among
-// rows with one address, the active one gets it, else its present holder, else the first.
+// The index of addresses is checked last, so that they can change hands. Among rows with one address, the active one
+// gets it, else its holder, else the first.
 const apply = statement(
   'universe_apply_people',
   `with pushed as materialized (

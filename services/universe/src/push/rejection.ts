@@ -1,7 +1,7 @@
 import { type ProblemError, problem } from '@postern/service-kit'
 import { type RowFault, asInputErrors } from './rules.ts'
 
-/** The problem of a push with faults. `list` is the member of the body with the rows. */
+/** `list` is the member of the body with the rows. */
 export function rejectionOf(faults: readonly RowFault[], list = 'entities'): ProblemError {
   return problem('invalid_content', {
     detail: 'The push was rejected. See `errors` for the invalid rows.',
@@ -9,7 +9,6 @@ export function rejectionOf(faults: readonly RowFault[], list = 'entities'): Pro
   })
 }
 
-/** Rejects a push with faults. */
 export function refuse(faults: readonly RowFault[], list = 'entities'): void {
   if (faults.length > 0) throw rejectionOf(faults, list)
 }

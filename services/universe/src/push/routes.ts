@@ -7,10 +7,9 @@ import { type RowFault, faultsOfPush, outsideParents, statusFault, unknownParent
 import { type IdentifiedEntity, type Tx, applyIdentified, identify, lockTree } from './store.ts'
 import { asProblem } from './tree-refusal.ts'
 
-/** Larger than the limit at the gateway, because the sync service adds defaults and spacing. */
+/** More than at the gateway, because sync adds defaults and spacing. */
 export const maxBodyBytes = 24 * 1024 * 1024
 
-/** Applies pushed entities: all rows or none. */
 export function pushRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   internalRoute(
     app,
@@ -37,7 +36,7 @@ export function pushRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   )
 }
 
-/** Applies entities under the lock of the tenant's tree. Throws a problem for rejected rows. */
+/** Throws a problem for rejected rows. */
 export async function applyEntities(
   tx: Tx,
   entities: readonly PushedEntity[],
@@ -64,7 +63,6 @@ export async function applyEntities(
   return await applyIdentified(tx, identified, lastNumber, createdBy)
 }
 
-/** The recorded origin of a push. */
 export function actorOf({ kind, id, label }: RequestInfo['context']): CreatedBy {
   return { type: kind === 'service' ? 'connector' : kind, id, label }
 }

@@ -1,12 +1,12 @@
 import type { Entity, InputError, PushedEntity } from '@postern/contracts'
 import { type OwnFault, ownFaultsOfEntity } from '@postern/contracts/internal'
 
-/** The most faults in one answer. A run repeats the push without the rows that are listed. */
+/** A run repeats the push without the rows that are listed. */
 export const maxFaults = 20_000
-/** The most levels of a tree. The database enforces the same limit. */
+/** The database enforces the same limit. */
 export const maxDepth = 12
 
-/** A fault of a row: the row, and its field (or `field/<place>`). */
+/** `field` may be `field/<place>`. */
 export interface RowFault {
   readonly index: number
   readonly field: string
@@ -14,7 +14,7 @@ export interface RowFault {
   readonly detail: string
 }
 
-/** Converts faults to the form of a problem, in the order of the rows. `list` is the member with the rows. */
+/** In the order of the rows. `list` is the member with the rows. */
 export function asInputErrors(faults: readonly RowFault[], list = 'entities'): InputError[] {
   return faults
     .toSorted((a, b) => a.index - b.index)
@@ -22,7 +22,7 @@ export function asInputErrors(faults: readonly RowFault[], list = 'entities'): I
     .map(({ index, field, code, detail }) => ({ pointer: `/${list}/${index}/${field}`, code, detail }))
 }
 
-/** Returns faults that need no stored data: repeated keys, dates, circles, depth. */
+/** Faults that need no stored data. */
 export function faultsOfPush(entities: readonly PushedEntity[]): RowFault[] {
   return [
     ...repetitions(
@@ -34,7 +34,7 @@ export function faultsOfPush(entities: readonly PushedEntity[]): RowFault[] {
   ]
 }
 
-/** Returns a fault for each row that repeats the value of an earlier row. `say` words it, given the first row. */
+/** `say` words the fault, given the first row with the value. */
 export function repetitions(
   field: string,
   values: readonly (string | undefined)[],
@@ -52,7 +52,6 @@ export function repetitions(
   })
 }
 
-/** Adds the row's index to its faults. */
 export function inPlace(index: number, faults: readonly OwnFault[]): RowFault[] {
   return faults.map((fault) => ({ index, ...fault }))
 }
@@ -65,7 +64,7 @@ function chainFaults(entities: readonly PushedEntity[]): RowFault[] {
   })
 }
 
-/** Returns the depth of each row in the trees of the push. Infinity in or below a circle. */
+/** Infinity in or below a circle. */
 export function depthsInPush(
   rows: readonly { readonly key: string; readonly parent: string | undefined }[],
 ): readonly number[] {
@@ -73,7 +72,6 @@ export function depthsInPush(
   return depthsOf(rows.map(({ parent }) => (parent === undefined ? undefined : indexOf.get(parent))))
 }
 
-/** Follows each row upwards, and remembers the depth of each parent. */
 function depthsOf(parentOf: readonly (number | undefined)[]): number[] {
   const depths: (number | undefined)[] = Array.from({ length: parentOf.length }, () => undefined)
   for (let start = 0; start < parentOf.length; start += 1) {
@@ -122,14 +120,14 @@ const nextStatuses: Readonly<Record<Entity['status'], readonly Entity['status'][
   archived: ['active'],
 }
 
-/** Returns the fault if an entity cannot change to the row's status. */
+/** Undefined if the entity can change to this status. */
 export function statusFault(index: number, from: Entity['status'], to: Entity['status']): RowFault | undefined {
   if (from === to || nextStatuses[from].includes(to)) return undefined
   const allowed = [from, ...nextStatuses[from]].join(' or ')
   return { index, field: 'status', code: 'invalid_transition', detail: `must be ${allowed}: the entity is ${from} now` }
 }
 
-/** Parents that are not in the push: key → rows that name it. */
+/** By key: the rows that name it. */
 export function outsideParents(entities: readonly PushedEntity[]): Map<string, number[]> {
   const inside = new Set(entities.map(({ external_id }) => external_id))
   const outside = new Map<string, number[]>()

@@ -6,7 +6,7 @@ import { compareAsSets, keepInMemory, readByIndexes, sliceLength } from '../list
 
 export type { Tx } from '@postern/tenant-db'
 
-/** Locks the tenant's tree of entities until the transaction ends. Returns the last number of an entity. */
+/** Locks the tree until the transaction ends. Returns the last number of an entity. */
 export async function lockTree(tx: Tx): Promise<number> {
   const [, rows] = await Promise.all([
     tx.execute(makeCounter([])),
@@ -17,14 +17,13 @@ export async function lockTree(tx: Tx): Promise<number> {
   return rows[0]?.last_number ?? 0
 }
 
-/** The id of an external id. A new entity gets its id here. */
 export interface Identity {
   readonly id: string
-  /** The stored status. Undefined for a new entity. */
+  /** Undefined for a new entity. */
   readonly status: Entity['status'] | undefined
 }
 
-/** Identifies external ids, in their order. Call it under `lockTree`. */
+/** In the order of the external ids. Call it under `lockTree`. */
 export async function identify(tx: Tx, externalIds: readonly string[]): Promise<Identity[]> {
   const [row] = await tx.query<{ ids: string | null; statuses: string | null }>(identities([arrayLiteral(externalIds)]))
   const ids = row?.ids?.split(',') ?? []
@@ -32,14 +31,13 @@ export async function identify(tx: Tx, externalIds: readonly string[]): Promise<
   return ids.map((id, at) => ({ id, status: entityStatuses.find((status) => status === statuses[at]) }))
 }
 
-/** A row with its id and its parent's id. */
 export interface IdentifiedEntity {
   readonly entity: PushedEntity
   readonly identity: Identity
   readonly parentId: string | undefined
 }
 
-/** Creates new rows, numbered in order, and updates changed ones. Call it under `lockTree`, with existing parents. */
+/** Numbers new rows in order. Call it under `lockTree`, with existing parents. */
 export async function applyIdentified(
   tx: Tx,
   rows: readonly IdentifiedEntity[],
@@ -72,10 +70,10 @@ export async function applyIdentified(
   return { created, updated, unchanged: rows.length - created - updated }
 }
 
-/** The most rows of one statement. Long rows need smaller slices. */
+/** Long rows need smaller slices. */
 const sliceRows = 1000
 
-/** Returns the bounds of slices: one if a row precedes its parent, because slices are placed separately. */
+/** There is one slice if a row precedes its parent, because slices are placed separately. */
 function slicesOf(rows: readonly IdentifiedEntity[]): (readonly [number, number])[] {
   const slices: [number, number][] = []
   const sliceOf = new Map<string, number>()
@@ -96,20 +94,18 @@ function slicesOf(rows: readonly IdentifiedEntity[]): (readonly [number, number]
   return isInOrder ? slices : [[0, rows.length]]
 }
 
-/** The length of the texts that can be long, in characters. */
 function lengthOf({ description, custom = {} }: PushedEntity): number {
   let length = description?.length ?? 0
   for (const value of Object.values(custom)) if (typeof value === 'string') length += value.length
   return length
 }
 
-/** Whether the database rejected a push because of its tree. */
 export function isTreeRefusal(error: unknown): boolean {
   const { constraint } = sqlError(error)
   return constraint === 'entity_tree_acyclic' || constraint === 'entity_tree_depth'
 }
 
-/** Lists the rows that would break the stored tree. For pushes that the database rejected. */
+/** For pushes that the database rejected. */
 export async function listMisplaced(
   tx: Tx,
   entities: readonly PushedEntity[],
@@ -127,7 +123,6 @@ function toLink({ external_id, parent_external_id }: PushedEntity, index: number
   return { index, external_id, parent_external_id }
 }
 
-/** The columns of a push with their types and values. */
 const columns: readonly (readonly [string, string, (row: IdentifiedEntity) => unknown])[] = [
   ['id', 'uuid', ({ identity }) => identity.id],
   ['external_id', 'text', ({ entity }) => entity.external_id],
@@ -160,13 +155,13 @@ const makeCounter = statement(
   on conflict (tenant_id) do nothing`,
 )
 
-// A separate statement, so that the next one sees the commits of the previous holder.
+// A separate statement sees the commits of the previous holder.
 const lockCounter = statement(
   'universe_lock_counter',
   'select counter.last_number from universe.reference_counter counter for update',
 )
 
-// entity_external_id_unique, once a key. With an estimate of few entities PostgreSQL would read all of them.
+// With an estimate of few entities PostgreSQL would read all of them.
 const identities = statement(
   'universe_identify_entities',
   `select
@@ -197,8 +192,8 @@ const insert = (from: string): string => `
 
 const insertAll = statement('universe_insert_entities', insert(given))
 
-// One statement, so that new and moved entities may hang below each other; new ones are placed first. Unchanged rows are not
-// written and keep their version. Unnamed, so that each is planned anew: a plan for a few entities is slow for many.
+// One statement, so that new and moved entities may hang below each other. Unchanged rows keep their version. Unnamed,
+// so that each is planned again: a plan for a few entities is slow for many.
 const applyStatement = (values: readonly unknown[]): Statement => ({
   text: `with given as materialized (select * from ${given}),
   made as (${insert('given')} where given.number is not null returning 1 as one),
@@ -217,9 +212,8 @@ const applyStatement = (values: readonly unknown[]): Statement => ({
   values,
 })
 
-// The part of the tree that the push can break: its rows, their parents, and stored rows below rows that move down. Rows that no
-// root reaches are in a circle. A too deep branch is the fault of its nearest pushed row. entity_external_id_unique, entity_pk and
-// entity_by_parent_number, once a row.
+// The part of the tree that the push can break. Rows that no root reaches are in a circle. A too deep branch is the
+// fault of its nearest pushed row.
 const misplacedRows = statement(
   'universe_misplaced_rows',
   `with recursive pushed as materialized (

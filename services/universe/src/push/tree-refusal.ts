@@ -5,10 +5,7 @@ import { cycleFault, depthFault, maxDepth } from './rules.ts'
 import { rejectionOf } from './rejection.ts'
 import { isTreeRefusal, listMisplaced } from './store.ts'
 
-/**
- * Converts a rejection of the tree by the database to a problem that names the rows. Returns other errors. Call it after the
- * transaction has ended.
- */
+/** Returns other errors unchanged. Call it after the transaction has ended. */
 export async function asProblem(
   db: TenantDb,
   { assertion }: TenantAssertion,
@@ -19,6 +16,6 @@ export async function asProblem(
   const misplaced = await db.read({ assertion }, async (tx) => listMisplaced(tx, entities(), maxDepth))
   const faults = misplaced.map(({ index, fault }) => (fault === 'cycle' ? cycleFault(index) : depthFault(index)))
   if (faults.length > 0) return rejectionOf(faults)
-  // The tree changed after the rejection, so the same push may be valid now.
+  // The tree changed after the rejection.
   return problem('conflict', { detail: 'The tree of entities was changed meanwhile. Push again.', cause: error })
 }

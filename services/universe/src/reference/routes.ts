@@ -8,7 +8,6 @@ import { type App, internalRoute } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { listUnknownEntities, listUnknownPeople, listUnknownTestProcedures } from './store.ts'
 
-/** Checks, for the findings service, what a finding names. */
 export function referenceRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   internalRoute(
     app,

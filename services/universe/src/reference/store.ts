@@ -1,16 +1,14 @@
 import { type Tx, statement } from '@postern/tenant-db'
 
-/** Lists ids that name no entity of the tenant. */
 export async function listUnknownEntities(tx: Tx, ids: readonly string[]): Promise<string[]> {
   return (await tx.query<{ id: string }>(unknownEntities([ids]))).map(({ id }) => id)
 }
 
-/** Lists ids that name no test procedure of the tenant. */
 export async function listUnknownTestProcedures(tx: Tx, ids: readonly string[]): Promise<string[]> {
   return (await tx.query<{ id: string }>(unknownTestProcedures([ids]))).map(({ id }) => id)
 }
 
-/** Lists ids that name no person of the tenant. Inactive people count as people. */
+/** Inactive people count as people. */
 export async function listUnknownPeople(tx: Tx, ids: readonly string[]): Promise<string[]> {
   return (await tx.query<{ id: string }>(unknownPeople([ids]))).map(({ id }) => id)
 }

@@ -3,7 +3,6 @@ import { type App, internalRoute, problem } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { retireSource } from './store.ts'
 
-/** Records, for the sync service, whether a connector is retired. */
 export function sourceRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   internalRoute(
     app,

@@ -1,10 +1,7 @@
 import type { RetireSourceBody } from '@postern/contracts/internal'
 import { type Tx, statement } from '@postern/tenant-db'
 
-/**
- * Records whether a connector is retired. What it brings passes to other connectors that bring it too: their next runs compare it
- * again. Returns false if a later request was applied.
- */
+/** What a retired connector brings passes to others that bring it too. Returns false if a later request was applied. */
 export async function retireSource(
   tx: Tx,
   connectorId: string,
@@ -25,7 +22,6 @@ const retire = statement(
   where s.telling <= excluded.telling`,
 )
 
-// source_row_by_connector, and source_row_pk once a row
 const passOn = statement(
   'universe_pass_source_rows_on',
   `update universe.source_row other

@@ -12,7 +12,6 @@ import type { Deps } from '../deps.ts'
 import { parseNodeAddress } from '../hierarchy/rules.ts'
 import { listEntityIdsBelow, listEntityIdsInHierarchy, listNames } from './store.ts'
 
-/** Lists, for the findings service, the entities of a subtree, and the names of entities. */
 export function subtreeRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   const access = { method: 'POST', signedBy: ['findings-universe'], callers: ['service'] } as const
 

@@ -3,7 +3,7 @@ import type { EntityNamesAnswer } from '@postern/contracts/internal'
 import { type Tx, statement } from '@postern/tenant-db'
 import type { NodeAddress } from '../hierarchy/rules.ts'
 
-/** Lists the ids of an entity and all below it. Empty if it does not exist. */
+/** Empty if the entity does not exist. */
 export async function listEntityIdsBelow(tx: Tx, top: ResourceAddress, limit: number): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     below([
@@ -16,7 +16,6 @@ export async function listEntityIdsBelow(tx: Tx, top: ResourceAddress, limit: nu
   return rows.map(({ id }) => id)
 }
 
-/** Lists the ids of entities of active nodes of a hierarchy, or of the subtree of `top`. */
 export async function listEntityIdsInHierarchy(
   tx: Tx,
   key: string,
@@ -29,12 +28,11 @@ export async function listEntityIdsInHierarchy(
   return rows.map(({ id }) => id)
 }
 
-/** Lists the names of existing entities. */
 export async function listNames(tx: Tx, ids: readonly string[]): Promise<EntityNamesAnswer['entities']> {
   return await tx.query<EntityNamesAnswer['entities'][number]>(names([ids]))
 }
 
-// A subtree is a range of entity_path_unique: all paths that begin with the path of its top. `g` is behind every digit.
+// A subtree is a range of paths that begin with the path of its top. `g` is behind every digit.
 const topPath = `
   select above.path
   from universe.entity top
@@ -56,7 +54,6 @@ const topOfNodes = `
     and (top.id = $2::uuid or top.node_key = $3::text)`
 const hasNoTop = '$2::uuid is null and $3::text is null'
 
-// node_path_unique and the key of node_entity.
 const inHierarchy = statement(
   'universe_hierarchy_entity_ids',
   `select distinct link.entity_id as id
