@@ -20,7 +20,6 @@ const boundaryCheck = {
   env: { POSTERN_TEST_SERVERS: 'none' },
 }
 
-/** Prints the output of failed checks and returns the exit code. */
 export async function runCheck({ root, env, report, boundaries: withBoundaries }) {
   const all = withBoundaries ? [...checks, boundaryCheck] : checks
   const results = []

@@ -31,7 +31,6 @@ export function exclusively(lock, work, say) {
   }
 }
 
-/** Removes the lock of a process that has ended. */
 function holderOf(lock) {
   let text
   let age

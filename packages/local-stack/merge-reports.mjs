@@ -5,7 +5,7 @@ function read(path) {
   return JSON.parse(readFileSync(path, 'utf8'))
 }
 
-/** Merges one vitest report into another. Throws and removes `<into>.json` if a report is missing or invalid. */
+/** Throws and removes `<into>.json` if a report is missing or invalid. */
 export function mergeReports(folder, { from, into }) {
   const pathOf = (name, kind) => join(folder, `${name}${kind}.json`)
   try {

@@ -46,7 +46,7 @@ function sourceFiles() {
   return [...files, join(root, 'pnpm-lock.yaml'), own]
 }
 
-/** Hashes paths, sizes and modification times, which is faster than reading the files. */
+/** Faster than reading the files. */
 function stateOfSources() {
   const hash = createHash('sha256').update(process.platform)
   const files = sourceFiles()
@@ -63,7 +63,7 @@ export function findPrograms() {
   return { folder: built, isBuilt: existsSync(built), pathOf: (name) => join(built, `${name}.mjs`) }
 }
 
-/** Builds the programs if they are missing. Concurrent calls are safe. */
+/** Concurrent calls are safe. */
 export function ensurePrograms(node = process.execPath) {
   if (ready !== undefined) return ready
   const found = findPrograms()
@@ -74,7 +74,6 @@ export function ensurePrograms(node = process.execPath) {
   return (ready = found)
 }
 
-/** All processes of one start need the same sources. */
 let ready
 
 async function buildAll() {

@@ -59,9 +59,9 @@ export interface Connection {
    * timeout, or the reason of an aborted signal.
    */
   send(request: Request): Promise<Response>
-  /** Sends a request and reads the response; retries if it breaks off. */
+  /** Retries if the response breaks off. */
   receive(request: Request): Promise<Received>
-  /** Runs an operation with JSON. Returns undefined without a response body. */
+  /** Undefined without a response body. */
   call<N extends OperationName>(name: N, input: CallInput<N>): Promise<AnswerOf<N>>
   /** Throws if the URL has another origin, which must not get the key. */
   targetOf(url: string): string
@@ -200,7 +200,6 @@ function isConnectionError(error: unknown): boolean {
   return !(error instanceof PosternProblem) && error instanceof Error
 }
 
-/** Returns an Idempotency-Key for a POST, which all its attempts share. */
 export function idempotencyHeader(method: Request['method']): { 'idempotency-key'?: string } {
   return method === 'POST' ? { 'idempotency-key': crypto.randomUUID() } : {}
 }
@@ -209,7 +208,7 @@ function contentTypeOf(method: Request['method']): string {
   return method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
 }
 
-/** Parses a response as the type of its contract, without validation, so that new members do not break the client. */
+/** Without validation, so that new members do not break the client. */
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller names the type of the contract
 export function readJson<T>({ headers, text }: Received): T {
   const value: unknown = text === '' ? undefined : JSON.parse(text)
@@ -218,17 +217,13 @@ export function readJson<T>({ headers, text }: Received): T {
   return value as T
 }
 
-/**
- * Returns the path of an operation. The colon of `ref:` is not escaped, because the gateway rejects unnecessary
- * escapes.
- */
+/** The gateway rejects unnecessary escapes, such as that of the colon of `ref:`. */
 export function fillPath(path: string, params: Readonly<Record<string, string>>): string {
   return path.replaceAll(/:([a-z_]+)/g, (_match, name: string) =>
     encodeURIComponent(encodeExternalId(params[name] ?? '')).replaceAll('%3A', ':'),
   )
 }
 
-/** Uses base64url for external ids with characters such as a slash. */
 function encodeExternalId(address: string): string {
   if (!address.startsWith('ext:') || !/[/\\%;]/.test(address)) return address
   const bytes = new TextEncoder().encode(address.slice('ext:'.length))

@@ -13,7 +13,7 @@ export type Repeatable = 'anything' | 'not-processed' | 'nothing'
 
 const retryableStatuses: ReadonlySet<number> = new Set([429, 502, 503, 504])
 
-/** Whether to retry after an error; the API sends 429 before it processes a request. */
+/** The API sends 429 before it processes a request. */
 export function isRetryable(status: number, code: string, repeatable: Repeatable): boolean {
   switch (repeatable) {
     case 'anything':

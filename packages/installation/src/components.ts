@@ -54,7 +54,6 @@ const rings: Readonly<Partial<Record<ComponentName, readonly RingName[]>>> = {
   operator: ['POSTERN_SIGNING_OPERATOR', 'POSTERN_ASSERTION_KEYS'],
 }
 
-/** Files derived from the secrets and addresses of the installation. */
 const derived: Readonly<Record<ComponentName, readonly string[]>> = {
   gateway: ['POSTERN_REDIS_URL'],
   console: ['POSTERN_REDIS_URL', 'POSTERN_OIDC_CLIENT_SECRET'],
@@ -89,7 +88,7 @@ export function ringsOf(component: ComponentName): readonly RingName[] {
   return rings[component] ?? []
 }
 
-/** Returns a component's secret files, each named after its variable. */
+/** Each named after its variable. */
 export function filesOf(component: ComponentName): readonly string[] {
   return [...ringsOf(component), ...derived[component]]
 }

@@ -6,10 +6,7 @@ import { type RedisLogin, type RedisPasswords, formatRedisUsers } from './redis-
 import { type Secrets, openSecrets } from './secrets.ts'
 import { type InstallationAddresses, type Urls, readUrls } from './urls.ts'
 
-/**
- * Creates missing secrets, and a subfolder of files for each component. Repeating it changes nothing that is not given.
- * Returns the subfolders.
- */
+/** Creates missing secrets, and a subfolder of files for each component. Returns the subfolders. */
 export async function initSecrets(
   folder: string,
   addresses: InstallationAddresses = {},

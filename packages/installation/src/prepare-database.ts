@@ -38,7 +38,7 @@ export interface DatabaseOptions {
   readonly assertionKeys: string
   /** Rejects assertions of all other keys, at the end of a rotation. */
   readonly retireOtherAssertionKeys?: boolean
-  /** Called for each service whose migrations fail. Without it, the failure is thrown. */
+  /** Without it, the failure is thrown. */
   readonly onFailure?: (schema: string, error: unknown) => void
 }
 
@@ -50,7 +50,7 @@ export interface PreparedDatabase {
   readonly largeObjectsOpen?: true
 }
 
-/** Creates or updates roles, the database and every schema. Safe to repeat and to run concurrently. */
+/** Safe to repeat and to run concurrently. */
 export async function prepareDatabase(options: DatabaseOptions): Promise<PreparedDatabase> {
   const { database, superuser, migratorUrl: connectionString } = options
   if (superuser !== undefined) {
@@ -98,7 +98,7 @@ async function closeSchema(migratorUrl: string): Promise<boolean> {
   return rows.length > 0
 }
 
-/** Uses the first of the role's logins (`parseLoginPasswords`). A secret. */
+/** A secret. Uses the first of the role's logins. */
 export function roleUrl(role: LoginRole, passwords: string, authority: string, database: string): string {
   const [{ login, password }] = parseLoginPasswords(passwords)
   const user = login === 'b' && role !== 'migrator' ? secondLogins[role] : loginRoles[role]

@@ -2,10 +2,7 @@ import { queueSchema, syncQueues } from '@postern/contracts/internal'
 import { asOwner, loginRoles } from '@postern/tenant-db'
 import { PgBoss } from 'pg-boss'
 
-/**
- * Creates the tables of pg-boss as the migrator, because the sync service cannot change schemas. Safe to run
- * concurrently.
- */
+/** The sync service cannot change schemas. Safe to run concurrently. */
 export async function prepareQueue(migratorUrl: string): Promise<void> {
   await asOwner(migratorUrl, 'postern.queue', async (run) => {
     const boss = new PgBoss({

@@ -24,7 +24,6 @@ const passwords = [
 /** Migrations set this password before they use it. PostgreSQL's administrator owns the superuser's. */
 const replaced: readonly string[] = ['password-migrator']
 
-/** The names of all secrets that can be rotated. */
 export const rotatableNames: readonly string[] = [
   ...ringNames,
   ...Object.keys(signingKeyFiles),
@@ -48,7 +47,7 @@ interface Form {
   readonly keepsOld: boolean
 }
 
-/** Runs one step of a rotation. Throws, without a change, if it is not the next one. */
+/** Throws, without a change, if it is not the next step. */
 export async function rotateRing(folder: string, name: RingName, step: RotationStep): Promise<void> {
   await takeStep(folder, name, step, {
     file: name,
@@ -62,10 +61,7 @@ export async function rotateRing(folder: string, name: RingName, step: RotationS
   })
 }
 
-/**
- * Runs one step. For published keys, `retire` removes the oldest. The migrator's password has the single step
- * `replace`.
- */
+/** For published keys, `retire` removes the oldest. The migrator's password has the single step `replace`. */
 export async function rotateSecret(folder: string, name: string, step: RotationStep | 'replace'): Promise<void> {
   if (replaced.includes(name) !== (step === 'replace')) {
     throw new Error(
@@ -76,7 +72,6 @@ export async function rotateSecret(folder: string, name: string, step: RotationS
   }
   if (step === 'replace') {
     const path = join(folder, name)
-    // In another folder, a new password would be useless.
     await readSecret(path)
     await replaceFile(path, randomPassword())
     return

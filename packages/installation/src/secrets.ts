@@ -70,7 +70,7 @@ export interface Secrets {
   readonly oidcClientSecretFile: string
   /** Services receive the path. */
   ringFile(name: RingName): string
-  /** Writes a file derived at each start, such as a connection string, and returns its path. */
+  /** Derived at each start, such as a connection string. */
   put(name: string, value: string): Promise<string>
 }
 
@@ -185,7 +185,7 @@ function unreadable(path: string): Error {
   return new Error(`${path} is damaged. Restore it, or remove it to create a new one`)
 }
 
-/** Returns the trimmed content, or undefined if the file does not exist. */
+/** Undefined if the file does not exist. */
 export async function readIfThere(path: string): Promise<string | undefined> {
   try {
     return (await readFile(path, 'utf8')).trim()

@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 
-/** Returns the environment without npm's additions, with the clone's tools first on the PATH. */
 export function commandEnvironment(root, node) {
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name)))
   env.PATH = [dirname(node), join(root, 'node_modules', '.bin'), env.PATH].join(delimiter)
@@ -16,7 +15,6 @@ export function isStopped() {
   return stopped
 }
 
-/** Runs a program, forwards signals, and returns its exit code as a shell would. */
 export function follow(command, args, { env, cwd, isGuarded = false }) {
   return new Promise((resolve, reject) => {
     // Descriptor 3 closes when this process ends, even by SIGKILL.

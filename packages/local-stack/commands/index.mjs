@@ -7,7 +7,6 @@ import { test, testFaults, testFuzz, testOscal, testRecovery, testUpload } from 
 const start = fromProgram('start')
 const postern = fromProgram('postern')
 
-/** The commands of the npm scripts. Each returns its exit code. */
 export const commands = {
   start: (context, args) => start({ ...context, isGuarded: true }, args),
   test,

@@ -7,7 +7,7 @@ export function fromSource(path) {
     await follow(context.node, ['--conditions=@postern/source', join(context.root, path), ...args], context)
 }
 
-/** Runs a bundled program, which starts in half the time. */
+/** Starts in half the time. */
 export function fromProgram(name) {
   return async (context, args) => await follow(context.node, [programs(context).pathOf(name), ...args], context)
 }

@@ -11,7 +11,6 @@ function reportsOf({ root }) {
 /** These keep all processors busy, so they run last, one file at a time. */
 const faults = 'test/fault'
 
-/** Runs the checks and every test, or the tests that the arguments select. */
 export async function test(context, args) {
   const reports = reportsOf(context)
   rmSync(reports, { recursive: true, force: true })
@@ -60,7 +59,6 @@ export async function testRecovery(context, args) {
   })
 }
 
-/** Validates exports with NIST's schema and liboscal, which need Maven and Java. */
 export async function testOscal(context, args) {
   return await follow('vitest', ['run', 'services/findings/test/oscal', ...args], {
     ...context,

@@ -12,7 +12,7 @@ const stamp = join(built, '.built-from')
 const sources = ['services/console/web/**/*', 'packages/contracts/src/**/*.ts', 'pnpm-lock.yaml']
 const notSources = ['**/node_modules', '**/dist', '**/*.tsbuildinfo']
 
-/** Builds the console's pages if the sources changed. Concurrent calls are safe. */
+/** Concurrent calls are safe. */
 export async function buildConsolePages(log: (line: string) => void = () => undefined): Promise<void> {
   if (!existsSync(join(folder, 'index.html'))) return
   const state = await sourceState()

@@ -2,7 +2,6 @@ import { link, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { commandOf, isAlive } from './processes.ts'
 
-/** One process at a time runs a stack from a home. */
 export interface HomeLock {
   /** The processes of a killed start may still be ending. */
   readonly wasAbandoned: boolean

@@ -166,7 +166,7 @@ export async function waitUntilReady<T>(
   }
 }
 
-/** Reads the log line `listening`; undefined until it is there. */
+/** Undefined until the line is there. */
 export function findListeningPort(logFile: string, name: 'port' | 'admin_port' = 'port'): number | undefined {
   for (const line of readFileSync(logFile, 'utf8').split('\n')) {
     if (!line.startsWith('{') || !line.includes('"listening"')) continue

@@ -17,13 +17,12 @@ export const demoSchema = z.object({
   scale: z.number().default(1),
 })
 
-/** The gateways, and the id and keys of each demo tenant. */
 export type Demo = z.infer<typeof demoSchema>
 
 /** The label is the scope. */
 const demoScopes = [...namedScopes, '*'] as const
 
-/** Creates what is missing. Writes `<home>/demo.json` with mode 0600. */
+/** Writes `<home>/demo.json` with mode 0600. */
 export async function seed(
   home: string,
   { services, secrets, databaseUrl }: Stack,

@@ -40,13 +40,12 @@ export async function makePrivateFolder(path: string, account: ServerAccount | u
   if (account !== undefined) await chown(path, account.uid, account.gid)
 }
 
-/** Creates a folder that everyone can read, whatever the umask. */
 export async function makeOpenFolder(path: string): Promise<void> {
   await mkdir(path, { recursive: true })
   await chmod(path, 0o755)
 }
 
-/** Copies a folder so that everyone can read it. The copy appears by a rename, so it is always complete. */
+/** The copy appears by a rename, so it is always complete. */
 export async function copyReadable(from: string, to: string): Promise<void> {
   const unfinished = `${to}.new-${process.pid}`
   await rm(unfinished, { recursive: true, force: true })

@@ -25,7 +25,6 @@ const own = new Set([
   'POSTERN_PARENT_FD',
 ])
 
-/** Throws an error that names the variable and its valid values. */
 export function readStartOptions(env: Readonly<Record<string, string | undefined>>): StartOptions {
   const home = env['POSTERN_HOME']
   const gateways = readNumber(env, 'POSTERN_GATEWAYS', 1, 1, 64)

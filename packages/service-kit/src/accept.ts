@@ -1,4 +1,4 @@
-/** Returns the offered media type that an Accept header prefers (RFC 9110, section 12.5.1). */
+/** RFC 9110, section 12.5.1. */
 export function negotiate(accept: string | undefined, offered: readonly string[]): string | undefined {
   // HOT PATH: the usual values.
   if (accept === undefined || accept === '*/*' || accept === offered[0]) return offered[0]
@@ -12,7 +12,7 @@ export function negotiate(accept: string | undefined, offered: readonly string[]
   return best?.mediaType
 }
 
-/** Whether an Accept-Encoding header (RFC 9110, section 12.5.3) accepts gzip. A missing one does not. */
+/** RFC 9110, section 12.5.3. A missing header does not accept gzip. */
 export function acceptsGzip(header: string | undefined): boolean {
   const codings = (header ?? '').split(',').map(parseRange)
   const coding = codings.find(({ range }) => range === 'gzip') ?? codings.find(({ range }) => range === '*')

@@ -27,7 +27,7 @@ export interface AppParts {
   readonly logger: Logger
   readonly metrics: Registry
   readonly ready: () => Promise<void>
-  /** Degraded parts, for readiness; requests are answered without them. */
+  /** For readiness; requests are answered without these parts. */
   readonly degraded?: (() => readonly string[]) | undefined
   readonly databaseId?: (() => Promise<string | undefined>) | undefined
   readonly isDraining: () => boolean
@@ -35,14 +35,13 @@ export interface AppParts {
   readonly tracing?: Tracing | undefined
 }
 
-/** Creates an HTTP server that accepts only signed requests. Add routes with `contractRoute`. */
+/** Accepts only signed requests. */
 export function createApp(parts: AppParts): App {
   const { config, logger, metrics, ready, degraded, databaseId, isDraining, pressure, tracing } = parts
   const app = fastify({
     logger: false,
     // Received requests are answered during the shutdown.
     return503OnClosing: false,
-    // Slow heads end by Node's headersTimeout, slow bodies by their rate.
     requestTimeout: 0,
     connectionTimeout: 0,
     keepAliveTimeout: 75_000,
@@ -104,7 +103,7 @@ function readJson(app: App): void {
   )
 }
 
-/** Asks clients of a draining process to close their connections, so that no request is lost. */
+/** No request is lost. */
 export function closeConnectionsWhenDraining(app: FastifyInstance, isDraining: () => boolean): void {
   app.addHook('onSend', (_request, reply, payload, done) => {
     if (isDraining()) reply.header('connection', 'close')

@@ -6,19 +6,18 @@ export interface BodyHash {
   digest(): string
 }
 
-/** A boundary as clients write it, with at least 16 characters. */
 const formPattern = /^multipart\/form-data *; *boundary=(?:"([^"\\]{16,70})"|([^\s"\\;,]{16,70}))$/i
 
 /** More than an accepted form has. */
 const maxBoundaries = 1000
 
-/** Returns a form's boundary (RFC 2046, section 5.1.1), which differs each time the form is sent. */
+/** RFC 2046, section 5.1.1. The boundary differs each time the form is sent. */
 export function boundaryOf(contentType: string | undefined): string | undefined {
   const [, quoted, plain] = formPattern.exec(contentType ?? '') ?? []
   return quoted ?? plain
 }
 
-/** SHA-256 of a body, without the boundaries of a form. */
+/** Without the boundaries of a form. */
 export function createBodyHash(boundary: string | undefined): BodyHash {
   const hash = createHash('sha256')
   if (boundary === undefined) {

@@ -5,7 +5,7 @@ import type { Logger } from './logger.ts'
 
 export interface ConnectionBounds {
   readonly max: number
-  /** Returns the owner of an address, who gets at most half of the connections. Undefined for shared addresses. */
+  /** An owner gets at most half of the connections. Undefined for shared addresses. */
   readonly ownerOf?: (address: string) => string | undefined
   readonly metrics: Registry
   readonly logger: Pick<Logger, 'warn'>
@@ -16,7 +16,7 @@ const ownedShare = 0.5
 const betweenTidiesShare = 0.1
 const betweenWarningsMs = 60_000
 
-/** Limits a server's connections. If most are in use, idle ones are closed. Rejections are logged once a minute. */
+/** If most are in use, idle ones are closed. Rejections are logged once a minute. */
 export function boundConnections(server: Server, { max, ownerOf, metrics, logger }: ConnectionBounds): void {
   const refused = new Counter({
     name: 'postern_connections_refused_total',

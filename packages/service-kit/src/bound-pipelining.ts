@@ -37,22 +37,17 @@ interface Connection<Extra> extends Answering {
 
 export interface PipeliningOptions<Extra> {
   readonly begin: (request: IncomingMessage, response: ServerResponse, extra: Extra) => void
-  /** Answers with `tooManyPipelined` and announces that the connection ends. */
   readonly refuse: (request: IncomingMessage, response: ServerResponse, extra: Extra) => void
   readonly metrics: Registry
 }
 
 const answering = new WeakMap<Socket, Answering>()
 
-/** Whether the head of a response was sent, and the rest may follow. */
 export function isAnswerUnderWay(socket: Socket): boolean {
   return answering.get(socket)?.current?.headersSent === true
 }
 
-/**
- * Starts each request after earlier answers of its connection were sent, because Node reads ahead (RFC 9112, section
- * 9.3.2). Beyond the limit, one request is rejected and the rest ignored.
- */
+/** Node reads ahead (RFC 9112, section 9.3.2). Beyond the limit, one request is rejected and the rest ignored. */
 export function createPipelining<Extra>({
   begin,
   refuse,

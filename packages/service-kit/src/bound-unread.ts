@@ -17,7 +17,7 @@ interface Reader {
   idleLooks: number
 }
 
-/** Above `maxBytes` of unread answers, cuts connections of the owner with the most, starting with the most idle. */
+/** Cuts connections of the owner with the most unread answers, starting with the most idle. */
 export function boundUnread(server: Server, { maxBytes, findOwners, metrics }: UnreadBounds): void {
   const cut = new Counter({
     name: 'postern_unread_connections_cut_total',

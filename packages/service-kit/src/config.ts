@@ -18,13 +18,12 @@ export interface BaseConfig {
   readonly port: number
   readonly logLevel: LogLevel
   readonly requestLog: boolean
-  /** How long an ending process still answers, in milliseconds. */
+  /** In milliseconds. */
   readonly drainMs: number
   /** Event loop delay in milliseconds above which requests get 503. 0: never. */
   readonly maxEventLoopDelayMs: number
   /** Further connections are closed. */
   readonly maxSockets: number
-  /** A body with less than 1 KiB in this time (ms) is cut off. */
   readonly bodyTimeoutMs: number
   readonly shares: ShareLimits
   readonly tracing: TracingConfig
@@ -44,17 +43,14 @@ export class ConfigurationError extends Error {
 
 const known = new Set<string>()
 
-/** Lists `POSTERN_` variables that this process did not read. Call it after all settings are read. */
+/** Call it after all settings are read. */
 export function unknownSettings(env: Environment): readonly string[] {
   return Object.keys(env)
     .filter((name) => name.startsWith('POSTERN_') && !known.has(name) && !known.has(name.replace(/_FILE$/, '')))
     .toSorted()
 }
 
-/**
- * Reads settings from environment variables or `<NAME>_FILE` files. Throws a ConfigurationError that lists every fault,
- * without values.
- */
+/** From variables or `<NAME>_FILE` files. Throws a ConfigurationError that lists every fault, without values. */
 export function parseEnvironment<const S extends Readonly<Record<string, z.ZodType>>>(
   env: Environment,
   shape: S,

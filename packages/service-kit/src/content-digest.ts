@@ -10,7 +10,6 @@ export function unreadableDigest(header: 'Content-Digest' | 'Repr-Digest', reaso
   })
 }
 
-/** Throws a problem if a body does not match its Content-Digest. */
 export function assertDigest(header: string | string[] | undefined, body: Uint8Array): void {
   const given = parseContentDigest(Array.isArray(header) ? header.join(',') : header)
   if (given.kind === 'none') return
@@ -22,7 +21,7 @@ export function assertDigest(header: string | string[] | undefined, body: Uint8A
   }
 }
 
-/** Returns the announced SHA-256 in hex, if any. Throws a problem if it cannot be checked. */
+/** In hex, if announced. Throws a problem if it cannot be checked. */
 export function announcedSha256(header: string | string[] | undefined): string | undefined {
   const given = parseContentDigest(Array.isArray(header) ? header.join(',') : header, ['sha-256'])
   if (given.kind === 'malformed') throw unreadableDigest('Content-Digest', given.reason)

@@ -40,10 +40,10 @@ import { type RequestContext, streamedAnswerBytes } from './tenant-shares.ts'
 export type App = FastifyInstance
 
 export interface AnswerControl {
-  /** Sets the status; default is the lowest 2xx of the contract. */
+  /** Default: the lowest 2xx of the contract. */
   status(code: number): void
   header(name: string, value: string): void
-  /** Sets `ETag` to `value`, which includes the quotes. A GET with a matching `If-None-Match` gets 304. */
+  /** `value` includes the quotes. A GET with a matching `If-None-Match` gets 304. */
   etag(value: string): void
 }
 
@@ -82,7 +82,7 @@ export function setKit(app: App, kit: Kit): void {
   kits.set(app, kit)
 }
 
-/** Registers a route of the public API by its contract. Invalid parameters and JSON get 400, invalid resources 422. */
+/** Invalid parameters and JSON get 400, invalid resources 422. */
 export function contractRoute<const R extends Route>(
   app: App,
   route: R,
@@ -92,7 +92,7 @@ export function contractRoute<const R extends Route>(
   registerContract(app, route, handler)
 }
 
-/** Registers a route whose `complete` runs after the commit with the handler's result, or a stored one. */
+/** `complete` runs after the commit with the handler's result, or a stored one. */
 export function completedRoute<const R extends Route>(
   app: App,
   route: R,
@@ -128,7 +128,6 @@ export function registerContract<const R extends Route>(
     success: lowestSuccess(route),
     contract: route,
     ...(complete === undefined ? {} : { complete }),
-    // The inputs were parsed with the schemas of this type.
     handler: handler as Registration['handler'],
   })
 }
@@ -146,7 +145,7 @@ export interface InternalRoute {
   readonly isOurJson?: boolean
 }
 
-/** Registers an internal route; the gateway does not forward to it. */
+/** The gateway does not forward to it. */
 export function internalRoute<const R extends InternalRoute>(
   app: App,
   route: R,
@@ -292,7 +291,6 @@ function isLargeAnswer(mediaType: string, query: unknown): boolean {
   return mediaType === linesMediaType || mediaType === 'text/csv' || expansionsAsked(query).length > 0
 }
 
-/** Throws if the streamed answer exceeds the tenant's share. */
 function holdStream({ share }: RequestContext, { content }: StreamedAnswer): void {
   try {
     share?.hold(streamedAnswerBytes)
@@ -302,7 +300,7 @@ function holdStream({ share }: RequestContext, { content }: StreamedAnswer): voi
   }
 }
 
-/** Rejects a request whose assertion expired during its body. */
+/** The assertion may have expired during the body. */
 function assertInTime({ assertion }: TenantContext): void {
   const expiresAt = parseAssertion(assertion)?.expiresAt
   if (expiresAt === undefined || expiresAt * 1000 > Date.now()) return
@@ -311,7 +309,7 @@ function assertInTime({ assertion }: TenantContext): void {
   })
 }
 
-/** Returns an empty text if the answer has no body. */
+/** Empty if the answer has no body. */
 function chooseMediaType(request: FastifyRequest, reply: FastifyReply, offered: readonly string[]): string {
   if (offered.length === 0) return ''
   if (offered.length > 1) reply.header('vary', 'accept')
@@ -321,7 +319,6 @@ function chooseMediaType(request: FastifyRequest, reply: FastifyReply, offered: 
   return mediaType
 }
 
-/** Stores the answer; a rejection can be repeated. */
 async function carryOut(
   { handler }: Registration,
   input: Inputs & RequestInfo & Keeping,

@@ -5,13 +5,11 @@ export interface DatabaseConfig {
   /** With the role's password. A secret. */
   readonly connectionString: string
   readonly maxConnections: number
-  /** How long a request waits for a new or free connection. Default 2,000. */
+  /** For a new or free connection. */
   readonly connectTimeoutMs: number
-  /** How long PostgreSQL may take to answer a statement. Default and minimum 6,000. */
   readonly queryTimeoutMs: number
 }
 
-/** Settings of a service's connections to PostgreSQL, besides their number and the connection string. */
 export const databaseEnvironment = {
   POSTERN_DATABASE_CONNECT_TIMEOUT_MS: settings
     .integer({ min: 100, max: 60_000, fallback: 2_000 })

@@ -2,7 +2,7 @@ import { Counter, Gauge, type Registry } from '@prometheus-io/client'
 
 export interface DatabaseObserver {
   opened(connections: number, stats: () => PoolStats): void
-  /** Counts a failure; `kind` comes from `sqlError` of tenant-db. */
+  /** `kind` comes from `sqlError` of tenant-db. */
   failed(kind: string): void
 }
 

@@ -2,9 +2,7 @@ import { Readable } from 'node:stream'
 
 const mebibyte = 1024 * 1024
 
-/**
- * Discards the rest of a body, because closing with unread bytes could reset the connection before the answer arrives.
- */
+/** Closing with unread bytes could reset the connection before the answer arrives. */
 export async function discardRest(
   body: unknown,
   { maxBytes = 16 * mebibyte, maxMs = 5000 }: { readonly maxBytes?: number; readonly maxMs?: number } = {},
@@ -28,7 +26,7 @@ export async function discardRest(
   await promise
 }
 
-/** Iterates over a body and keeps the connection open if the reader stops early. */
+/** The connection stays open if the reader stops early. */
 export function detachBody(body: Readable): Readable {
   return Readable.from(partsOf(body), { objectMode: false })
 }

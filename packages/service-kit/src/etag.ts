@@ -1,7 +1,7 @@
 import type { RequestInfo } from './contract-route.ts'
 import { type ProblemError, problem } from './problem.ts'
 
-/** Whether a list contains the tag by weak comparison (RFC 9110, section 13.1.2). `*` matches all. */
+/** Weak comparison (RFC 9110, section 13.1.2). `*` matches all. */
 export function matchesEtag(list: string, etag: string): boolean {
   const wanted = withoutWeakness(etag)
   return list.split(',').some((part) => part.trim() === '*' || withoutWeakness(part.trim()) === wanted)
@@ -29,7 +29,7 @@ export function withoutCoding(etag: string): string {
 const coding = /(?:--?|[;:])(?:gzip|gunzip|x-gzip|gz|br|zstd|deflate)$/
 const longestCoding = '--deflate'.length
 
-/** Returns each tag of an If-Match with and without the coding that a proxy added. */
+/** Each tag with and without the coding that a proxy added. */
 export function tagsIn(ifMatch: string): string[] {
   return ifMatch.split(',').flatMap((text) => {
     const tag = text.trim()

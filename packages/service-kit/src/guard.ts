@@ -24,7 +24,7 @@ declare module 'fastify' {
   }
 }
 
-/** Verifies the signature and the caller's rights before the body is read. */
+/** Before the body is read. */
 export function guardRoutes(
   app: FastifyInstance,
   verifiers: ReadonlyMap<string, Verifier>,
@@ -101,7 +101,6 @@ interface MissingScope {
   readonly granted_scopes: readonly string[]
 }
 
-/** Returns the problem of a 403 for a missing scope, the same in gateway and services. */
 export function scopeNeeded(
   scope: NamedScope,
   granted: readonly string[],

@@ -13,7 +13,7 @@ export interface Health {
   readonly metrics: Registry
 }
 
-/** Registers health and metrics, which need no signature and contain no tenant data. */
+/** Needs no signature and contains no tenant data. */
 export function healthRoutes(app: FastifyInstance, { ready, degraded, databaseId, isDraining, metrics }: Health): void {
   const open = { config: { guard: 'open' } } as const
   app.get('/internal/health/live', open, () => ({ status: 'ok' }))

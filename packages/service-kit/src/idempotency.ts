@@ -50,7 +50,6 @@ export interface Keeping {
 
 export interface Attempt extends Keeping {
   finish(body: unknown): Promise<void>
-  /** Releases the key, so that the request can be repeated. */
   abandon(): Promise<void>
 }
 
@@ -102,10 +101,7 @@ export async function hashBody(
   return tap
 }
 
-/**
- * Returns undefined without an Idempotency-Key, and the stored answer for a repetition. Rejects a request in progress,
- * and another request with the same key.
- */
+/** Undefined without an Idempotency-Key. Rejects a request in progress, and another request with the same key. */
 export async function beginAttempt(
   {
     request,

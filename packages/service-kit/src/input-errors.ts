@@ -3,10 +3,7 @@ import type { z } from 'zod'
 
 const maxErrors = 50
 
-/**
- * Converts zod's issues to `errors` with JSON Pointers or parameter names. With `value`, repeated parameters are
- * reported.
- */
+/** JSON Pointers or parameter names. With `value`, repeated parameters are reported. */
 export function inputErrors(error: z.ZodError, where: 'body' | 'parameter', value?: unknown): InputError[] {
   return error.issues.flatMap((issue) => fromIssue(issue, where, value)).slice(0, maxErrors)
 }
@@ -76,7 +73,7 @@ export function bodyError(detail: string, code = 'invalid'): InputError {
 
 const maxPointerLength = 1000
 
-/** Returns a JSON Pointer (RFC 6901), of a parent if it is too long. */
+/** RFC 6901; of a parent if it is too long. */
 export function pointerTo(path: readonly PropertyKey[]): string {
   let pointer = ''
   for (const part of path) {

@@ -8,9 +8,7 @@ export const maxJsonDepth = 32
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/**
- * Parses a JSON body (RFC 8259). Throws a problem with the position: 400, or 422 for text that no resource can contain.
- */
+/** RFC 8259. Throws a problem with the position: 400, or 422 for text that no resource can contain. */
 export function parseJsonBody(body: Buffer): unknown {
   if (body.length === 0) return undefined
   const text = textOf(body)
@@ -21,7 +19,7 @@ export function parseJsonBody(body: Buffer): unknown {
 
 const maxLines = 20_000
 
-/** Parses NDJSON like `parseJsonBody` and skips empty lines. Throws a problem with line and index. */
+/** Skips empty lines. Throws a problem with line and index. */
 export function parseJsonLines(body: Buffer): unknown[] {
   const text = textOf(body)
   const items: unknown[] = []
@@ -69,7 +67,7 @@ function problemOf(fault: JsonFault, text: string, line = 1): ProblemError {
   })
 }
 
-/** Parses JSON from Postern; scans it only if it is invalid. */
+/** Scans JSON from Postern only if it is invalid. */
 export function parseOurJson(body: Buffer): unknown {
   try {
     return JSON.parse(utf8.decode(body))

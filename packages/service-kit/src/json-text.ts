@@ -23,7 +23,7 @@ export class JsonTexts {
     return `[${this.#items.join(',')}]`
   }
 
-  /** The text in UTF-8. HOT PATH: encoded item by item, because one string of a whole page is slow to create and to encode. */
+  /** HOT PATH: encoded item by item, because one string of a whole page is slow. */
   get bytes(): Buffer {
     if (this.#items.length === 0) return Buffer.from('[]')
     const length = this.#items.reduce((sum, item) => sum + item.length + 1, 1)

@@ -23,10 +23,7 @@ export interface ListHandlers<R extends Route, Item> {
   all(input: ContractInput<R>): AsyncIterable<Item | JsonText | typeof nothingYet>
 }
 
-/**
- * A list as JSON pages, or whole as NDJSON or CSV. If reading fails, the connection is cut, so that a partial export
- * never looks complete.
- */
+/** If reading fails, the connection is cut, so that a partial export never looks complete. */
 export function contractList<const R extends Route, Item extends object>(
   app: App,
   route: R,
@@ -62,7 +59,6 @@ export function contractList<const R extends Route, Item extends object>(
   })
 }
 
-/** Exports and large pages with `expand` would need too much memory. */
 function assertExpandable({
   mediaType,
   query,
@@ -93,7 +89,6 @@ export function isTooLarge(error: unknown): boolean {
 }
 
 const maxRemembered = 1000
-/** Then the limit is doubled, because items may be shorter now. */
 const pagesBetweenTries = 16
 
 interface PageMemory {
@@ -142,7 +137,7 @@ function createPageMemory(): PageMemory {
   }
 }
 
-/** Returns a shorter page if its rows are too large; `Link` continues from there. */
+/** `Link` continues after a shorter page. */
 async function pageThatFits<R extends Route, Item>(
   page: ListHandlers<R, Item>['page'],
   input: ContractInput<R>,
@@ -175,7 +170,7 @@ async function pageThatFits<R extends Route, Item>(
 
 const firstItems = 16
 
-/** Reads parts of at most `size` items, fewer if they are too large. HOT PATH of exports. */
+/** Fewer than `size` items if they are too large. HOT PATH of exports. */
 function adaptiveReader<Item>(
   size: number,
   share: RequestContext['share'],
@@ -214,7 +209,7 @@ function adaptiveReader<Item>(
   }
 }
 
-/** Iterates over a list page by page; `load` returns at most `size` items after a key. */
+/** `load` returns at most `size` items after a key. */
 export async function* allPages<Item, Key>(
   { share }: RequestContext,
   after: Key | undefined,
@@ -312,7 +307,7 @@ async function noneOf<Item>(items: AsyncIterable<Item>): Promise<AsyncIterable<I
 /** Much shorter than the gateway's timeout between bytes. */
 const silentMs = 5_000
 
-/** Writes a line per item; during a long search, sends blanks, which JSON allows around a value. */
+/** During a long search, sends blanks, which JSON allows around a value. */
 export async function* asLines(items: AsyncIterable<unknown>): AsyncGenerator<string> {
   let isFirst = true
   let saidAt = performance.now()

@@ -9,7 +9,7 @@ export type LogLevel = (typeof logLevels)[number]
 const keyPattern = /postern_[0-9A-Za-z]{49}/g
 const maxCauses = 5
 
-/** Writes a JSON object per line; API keys are masked. */
+/** One JSON object per line; API keys are masked. */
 export function createLogger(options: {
   service: string
   level: LogLevel

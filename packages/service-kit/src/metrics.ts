@@ -34,7 +34,7 @@ function requestMetrics(registry: Registry): RequestMetrics {
   return { requests, duration }
 }
 
-/** Counts requests by route, never by URL, tenant or key, to limit the number of series. */
+/** By route, never by URL, tenant or key, to limit the number of series. */
 export function measureRequests(app: FastifyInstance, registry: Registry): void {
   const metrics = measured.get(registry) ?? requestMetrics(registry)
   measured.set(registry, metrics)

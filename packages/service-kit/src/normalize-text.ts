@@ -14,12 +14,12 @@ export class DuplicateNameError extends Error {
   }
 }
 
-/** Returns a value with its texts and names in NFC (UAX #15). Throws DuplicateNameError. */
+/** UAX #15. Throws DuplicateNameError. */
 export function normalizeTexts(value: unknown): unknown {
   return normalizeAt(value, [])
 }
 
-/** Like normalizeTexts, except for the members in `exact`. Throws a problem instead. */
+/** Skips the members in `exact`. Throws a problem. */
 export function normalizeBody(body: unknown, exact: readonly string[] = []): unknown {
   try {
     if (exact.length === 0 || !isPlainObject(body)) return normalizeTexts(body)
@@ -39,7 +39,7 @@ export function normalizeBody(body: unknown, exact: readonly string[] = []): unk
   }
 }
 
-/** Normalizes the values of parameters; known names are ASCII. */
+/** Known names are ASCII. */
 export function normalizeParameters(parameters: unknown): unknown {
   if (typeof parameters !== 'object' || parameters === null) return parameters
   const given = Object.entries(parameters)

@@ -12,7 +12,7 @@ export interface Page<Key> {
   /** Undefined on the first page. */
   readonly after: Key | undefined
   readonly wantsTotal: boolean
-  /** Returns up to `limit` rows and sets `Link`. `onward`: the start of the next page if these rows are fewer. */
+  /** `onward`: the start of the next page if these rows are fewer. */
   finish<Row>(rows: readonly Row[], keyOf: (row: Row) => Key, onward?: Key): Row[]
   total(count: number): void
 }
@@ -28,7 +28,7 @@ export interface PageInput {
   readonly raw: FastifyRequest
 }
 
-/** Opens the requested page. A cursor is bound to tenant, route, filters and sort; elsewhere it gets 400. */
+/** A cursor is bound to tenant, route, filters and sort; elsewhere it gets 400. */
 export function openPage<Key>(input: PageInput, route: Route, key: z.ZodType<Key>): Page<Key> {
   const { query, context, answer, raw } = input
   const binding = bindingOf(context.tenantId, route, raw)

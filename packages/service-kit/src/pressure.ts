@@ -19,7 +19,7 @@ export const tooBusy: ProblemOptions = {
   retryAfterSeconds: 1,
 }
 
-/** Watches the event loop: two delays above `maxDelayMs` in a row mean overload. 0: never. */
+/** Two delays above `maxDelayMs` in a row mean overload. 0: never. */
 export function watchEventLoop({ maxDelayMs, metrics }: { maxDelayMs: number; metrics: Registry }): Pressure {
   const refusals = new Counter({
     name: 'postern_overload_refusals_total',
@@ -44,7 +44,6 @@ export function watchEventLoop({ maxDelayMs, metrics }: { maxDelayMs: number; me
   return pressure
 }
 
-/** Answers 503 `overloaded` if `isRefusable` selects the request. */
 export function refuseWhenLate(
   app: FastifyInstance,
   pressure: Pressure,

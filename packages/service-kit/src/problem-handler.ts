@@ -22,10 +22,7 @@ import { ProblemError, problem } from './problem.ts'
 
 const noSuchRoute = 'This service has no such route. Is it of another release than the gateway?'
 
-/**
- * Writes problem documents (RFC 9457), and SCIM errors below `/scim/v2`. With `checkAnswers`, a problem outside the
- * contract is an internal error.
- */
+/** With `checkAnswers`, a problem outside the contract is an internal error. */
 export function answerProblems(
   app: FastifyInstance,
   logger: Logger,
@@ -141,7 +138,6 @@ function detailOf(code: ProblemCode): string | undefined {
 
 export type OnUnreadable = (code: ProblemCode, status: number) => void
 
-/** Answers invalid or late HTTP and closes the connection. */
 export function answerClientError(
   error: NodeJS.ErrnoException,
   socket: Socket,
@@ -188,7 +184,6 @@ const clientErrors: Readonly<Record<string, ProblemCode>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 }
 
-/** Likely fixes by the code of Node's parser. */
 const remedies: Readonly<Record<string, string>> = {
   HPE_INVALID_URL: 'Percent-encode what is not ASCII in the URL, as UTF-8: ü is %C3%BC.',
   HPE_INVALID_CONSTANT: 'Send METHOD URL HTTP/1.1 as the first line, with a space in the URL as %20.',

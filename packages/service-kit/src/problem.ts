@@ -1,7 +1,7 @@
 import { type InputError, type ProblemCode, seeErrors } from '@postern/contracts'
 
 export interface ProblemOptions {
-  /** For the caller: what to fix, without internal details. */
+  /** What to fix, without internal details. */
   readonly detail?: string | undefined
   readonly errors?: readonly InputError[] | undefined
   readonly required_scope?: string | undefined
@@ -27,7 +27,7 @@ export class ProblemError extends Error {
   }
 }
 
-/** Returns a 503 problem, or 507 for a full database. The request can be repeated. */
+/** 503, or 507 for a full database. The request can be repeated. */
 export function databaseAway(cause: unknown, access: 'read' | 'write' = 'read'): ProblemError {
   if (access === 'write' && isDiskFull(cause)) {
     return problem('insufficient_storage', {

@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http'
 
-/** Limits the memory of waiting requests of a process. */
 export interface ReadAheadBudget {
   /** Returns false if too much is reserved. */
   reserve(request: IncomingMessage): boolean

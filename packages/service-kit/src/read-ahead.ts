@@ -16,9 +16,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 const closingBrace = 0x7d
 const missingByte = Buffer.of(closingBrace)
 
-/**
- * Validates a body before its last byte, which the sender may hold back. No request is executed before it is complete.
- */
+/** The sender may hold back the last byte. No request is executed before it is complete. */
 export function readAhead(app: FastifyInstance, schema: z.ZodType, maxBytes: number): void {
   app.removeContentTypeParser('application/json')
   app.addContentTypeParser('application/json', async ({ headers }: FastifyRequest, payload: IncomingMessage) => {

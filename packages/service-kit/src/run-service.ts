@@ -11,7 +11,6 @@ import { type Tracing, openTracing } from './tracing/tracing.ts'
 
 export interface BaseDeps {
   ready(): Promise<void>
-  /** What does not work while requests are still answered. */
   degraded?(): readonly string[]
   /** The gateway checks that all services share one. */
   databaseId?(): Promise<string | undefined>
@@ -38,7 +37,7 @@ export interface RunningService {
   close(): Promise<void>
 }
 
-/** Starts a service and logs `listening` with the port. `overrides` replaces dependencies in tests. */
+/** `overrides` replaces dependencies in tests. */
 export async function startService<Config extends BaseConfig, Deps extends BaseDeps>(
   definition: ServiceDefinition<Config, Deps>,
   env: Environment,
@@ -106,7 +105,7 @@ function portOf(app: App): number {
   return address.port
 }
 
-/** Logs misspelt settings, because what they should enable would silently stay off. */
+/** What a misspelt setting should enable would silently stay off. */
 export function warnOfUnknownSettings(logger: Logger, env: Environment): void {
   const names = unknownSettings(env)
   if (names.length > 0) logger.warn({ event: 'settings_unknown', names })

@@ -16,7 +16,6 @@ function namesIn(query: unknown, parameter: 'fields' | 'expand'): readonly strin
   return Array.isArray(value) ? value.filter((name) => typeof name === 'string') : undefined
 }
 
-/** Returns an answer or list with only the requested members. */
 export function selectFields(body: unknown, fields: readonly string[] | undefined): unknown {
   if (fields === undefined) return body
   return Array.isArray(body) ? body.map((item) => selected(item, fields)) : selected(body, fields)

@@ -13,16 +13,13 @@ const usualLingerMs = 1_000
 
 const mostTurns = 128
 
-/** Returns how long open requests may continue after a drain, in milliseconds. */
+/** In milliseconds, after a drain. */
 export function answersWithinMs({ drainMs }: { readonly drainMs: number }): number {
   return Math.max(1_000, shutdownTimeoutMs - drainMs - keptBackMs)
 }
 
 export interface WatchedServer {
-  /**
-   * Answers for `drainMs`, then accepts no connections and waits `withinMs` for open requests. Node's own `close()`
-   * would lose a request that is just arriving.
-   */
+  /** Node's own `close()` would lose a request that is just arriving. */
   close(end: { readonly drainMs: number; readonly withinMs: number; readonly logger: Logger }): Promise<void>
 }
 
@@ -92,10 +89,7 @@ async function linger(server: Server, connections: Connections, mostMs: number):
   await nextTurn()
 }
 
-/**
- * Runs `close` once on SIGTERM or SIGINT and exits with 0 if it finished in time. A second signal exits at once, and so
- * does an uncaught error.
- */
+/** Exits with 0 if `close` finished in time. A second signal exits at once, and so does an uncaught error. */
 export function closeOnSignal(logger: Logger, close: () => Promise<void>): void {
   let closing = false
   const end = (signal: NodeJS.Signals): void => {

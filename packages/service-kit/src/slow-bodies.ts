@@ -3,7 +3,7 @@ import { onceRead } from './late-process.ts'
 
 const leastBytes = 1024
 
-/** Cuts bodies slower than 1 KiB per `withinMs`. Bytes that the process has not read yet do not count. */
+/** 1 KiB per `withinMs`. Bytes that the process has not read yet do not count. */
 export function cutSlowBodies(app: FastifyInstance, withinMs: number): void {
   app.addHook('onRequest', (request, _reply, done) => {
     const { raw } = request

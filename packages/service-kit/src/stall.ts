@@ -5,7 +5,7 @@ export interface Stall {
   stop(): void
 }
 
-/** Calls `onStall` if nothing arrives for this long (ms). The time stops while we do not read. */
+/** In ms. The time stops while we do not read. */
 export function watchStall(
   stallMs: number,
   { isHeld, onStall }: { readonly isHeld: () => boolean; readonly onStall: () => void },

@@ -1,4 +1,4 @@
-/** Prevents an unhandled rejection if the promise fails before it is awaited. */
+/** The promise may fail before it is awaited. */
 export function suppressUnhandledRejection<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => undefined)
   return promise

@@ -6,7 +6,7 @@ import { ProblemError } from './problem.ts'
 import { type WaitingLine, type WaitingRequest, createWaitingLine } from './waiting-line.ts'
 
 export interface ShareLimits {
-  /** Open requests of a tenant, until their answers have been read. */
+  /** Until their answers have been read. */
   readonly maxRequests: number
   /** Open exports and expanded answers. */
   readonly maxLargeAnswers: number
@@ -14,16 +14,14 @@ export interface ShareLimits {
   readonly maxBytes: number
 }
 
-/** Bytes of rows that a tenant may read at once; its other large pages wait. */
 const maxReadingBytes = 1024 * 1024
 /** Repeating rejected requests must cost little. */
 const maxWaitMs = 5_000
 const activeMs = 1_000
-/** The longest pause after a large page, in milliseconds and as a multiple of the page's time. */
+/** In milliseconds and as a multiple of the page's time. */
 const maxPauseMs = 1_000
 const maxPauses = 3
 
-/** Enough for a resource or a short page. */
 const freeBytes = 64 * 1024
 export const streamedAnswerBytes: number = 256 * 1024
 
@@ -40,14 +38,10 @@ export class ShareExceededError extends ProblemError {
 }
 
 export interface RequestShare {
-  /** Returns false if the tenant's share is exceeded. */
   reserve(bytes: number): boolean
-  /**
-   * Waits until the tenant may read and hold so many bytes; undefined is unknown. Rejects with a ShareExceededError
-   * after five seconds. Call `releaseRead` afterwards.
-   */
+  /** Undefined is unknown. Rejects with a ShareExceededError after five seconds. Call `releaseRead` afterwards. */
   acquireRead(expectedBytes: () => number | undefined): Promise<void>
-  /** Lets the tenant's next large page begin, after a pause if other tenants are active. */
+  /** After a pause if other tenants are active. */
   releaseRead(): void
   /** Counted since the last `releaseRows`. */
   readonly rowBytes: number
@@ -55,9 +49,9 @@ export interface RequestShare {
   refusal(): Error
   /** Releases rows that were passed on. */
   releaseRows(): void
-  /** Holds `bytes` until the answer was sent. Throws a ShareExceededError. */
+  /** Until the answer was sent. Throws a ShareExceededError. */
   hold(bytes: number): void
-  /** Counts an export or expanded answer, before rows are read. Throws a ShareExceededError. */
+  /** Before rows are read. Throws a ShareExceededError. */
   enterLargeAnswer(): void
 }
 

@@ -1,6 +1,6 @@
 export interface WaitingLine {
   readonly length: number
-  /** Appends a request. `tryBegin` returns whether it can begin; after true it is not called again. */
+  /** `tryBegin` is not called again after it returned true. */
   append(tryBegin: () => boolean): WaitingRequest
   serve(): void
 }

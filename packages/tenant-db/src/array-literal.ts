@@ -1,10 +1,7 @@
 const special = /["\\]/
 const specials = /["\\]/g
 
-/**
- * Returns a PostgreSQL array literal for a parameter that is cast to an array; undefined is null. Faster than the
- * arrays of `pg`.
- */
+/** Undefined is null. Faster than the arrays of `pg`. */
 export function arrayLiteral(values: readonly unknown[]): string {
   if (values.every(isPlain)) {
     // Without characters to escape, JSON is already the literal.

@@ -4,10 +4,7 @@ import { ownerRole } from './roles.ts'
 /** Several statements need to be without values. */
 export type RunAsOwner = (text: string, values?: readonly unknown[]) => Promise<{ rows: unknown[] }>
 
-/**
- * Sets up a foreign schema as the owner of all schemas. A lock on `name` prevents concurrent runs. `connectionString`
- * is the migrator's.
- */
+/** A lock on `name` prevents concurrent runs. `connectionString` is the migrator's. */
 export async function asOwner(
   connectionString: string,
   name: string,

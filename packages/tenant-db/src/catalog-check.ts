@@ -11,7 +11,7 @@ export interface Violation {
   readonly problem: string
 }
 
-/** Intended exceptions by their full name, each with an explanation. */
+/** By their full name, each with an explanation. */
 export interface CatalogAllowances {
   /** Tables without tenant rows: `schema.table`. */
   readonly tablesWithoutTenant?: readonly string[]
@@ -39,7 +39,7 @@ const ownAllowances = {
   ],
 }
 
-/** Reports every violation of tenant isolation in a migrated database, including new tables. Any role can run it. */
+/** Reports every violation of tenant isolation. Any role can run it. */
 export async function checkCatalog(
   connectionString: string,
   { allow }: { readonly allow: CatalogAllowances },
@@ -49,7 +49,6 @@ export async function checkCatalog(
   return await findViolations(connection.client, allow)
 }
 
-/** Runs the check in the open transaction of `client`, by all rules or one. */
 export async function findViolations(
   client: Client,
   allow: CatalogAllowances,

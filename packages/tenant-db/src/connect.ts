@@ -7,7 +7,7 @@ export interface Connection extends AsyncDisposable {
 
 const connectTimeoutMs = 10_000
 
-/** Connects to the writable server, or rejects after ten seconds. */
+/** The writable server. Rejects after ten seconds. */
 export async function connect(connectionString: string): Promise<Connection> {
   const servers = openServers(connectionString)
   return await trySeveral(servers.count, async () => {

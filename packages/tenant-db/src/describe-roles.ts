@@ -22,10 +22,7 @@ import {
   secondLogins,
 } from './roles.ts'
 
-/**
- * Returns SQL that creates roles and database like `ensureRoles` and `ensureDatabase`. Passwords are verifiers; a login
- * without one is a comment to complete.
- */
+/** Like `ensureRoles` and `ensureDatabase`. Passwords are verifiers; a login without one is a comment to complete. */
 export function describeRoles(database: string, passwords: GivenPasswords): string {
   assertPasswords(passwords)
   const given = new Map(loginPasswords(passwords))

@@ -1,6 +1,6 @@
 import { connect } from './connect.ts'
 
-/** Returns the schema in a stable order, to compare it with the file in the repository. Not a runnable dump. */
+/** In a stable order. Not a runnable dump. */
 export async function describeSchema(connectionString: string, schema: string): Promise<string> {
   await using connection = await connect(connectionString)
   const { client } = connection
@@ -17,7 +17,7 @@ export async function describeSchema(connectionString: string, schema: string): 
 const notOfAnExtension = (catalog: string, oid: string): string =>
   `not exists (select from pg_depend as e where e.classid = '${catalog}'::regclass and e.objid = ${oid} and e.deptype = 'e')`
 
-/** Lists grants to roles other than the owner; `object` is the SQL expression after "on". */
+/** `object` is the SQL expression after "on". */
 const grants = (acl: string, owner: string, object: string): string => `
   (select string_agg(format(E'\\ngrant %s on %s to %s;', g.privileges, ${object}, g.grantee), '' order by g.grantee)
      from (select case x.grantee when 0 then 'public' else quote_ident(pg_get_userbyid(x.grantee)) end collate "C" as grantee,

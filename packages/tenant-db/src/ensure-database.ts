@@ -12,9 +12,7 @@ import {
 } from './role-statements.ts'
 import { logins, ownerRole } from './roles.ts'
 
-/**
- * Creates the database if missing, and revokes access for all other roles. Only a superuser can close large objects.
- */
+/** Revokes access for all other roles. Only a superuser can close large objects. */
 export async function ensureDatabase(superuserConnectionString: string, database: string): Promise<void> {
   let isNew = false
   await withRetries(async () => {
@@ -65,7 +63,6 @@ export async function ensureDatabase(superuserConnectionString: string, database
 
 interface FoundDatabase {
   readonly owner: string
-  /** Only our roles can connect, and all of them can. */
   readonly closed: boolean
   readonly is_superuser: boolean
 }
@@ -89,10 +86,7 @@ async function ensureMayBecomeOwner(client: Client): Promise<void> {
   if (rows[0]?.may !== true) await client.query(becomeOwnerSql(ownerRole))
 }
 
-/**
- * Revokes public rights on the cluster's other databases once. Otherwise a service's role could leave temporary tables
- * or large objects there.
- */
+/** Otherwise a service's role could leave temporary tables or large objects there. */
 async function closeOthers(client: Client): Promise<void> {
   const { rows } = await client.query<{ name: string }>(
     `select d.datname as name

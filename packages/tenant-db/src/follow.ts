@@ -13,10 +13,7 @@ const firstRows = 8
 const partBytes = 4 * 1024 * 1024
 const placeWithinMs = 15_000
 
-/**
- * Reads the rows of one statement through a cursor, in batches. The assertion is verified when the cursor opens and may
- * expire later. Uses at most a quarter of the connections.
- */
+/** The assertion is verified when the cursor opens and may expire later. Uses at most a quarter of the connections. */
 export async function* follow<Item>(
   pool: Pool,
   queryTimeoutMs: number,
@@ -103,7 +100,7 @@ function newPlaces(pool: Pool): Places {
   return { free, mostOfOne: Math.floor(free / 2), held: new Map(), waiting: [] }
 }
 
-/** Waits for a place among the long readers and returns a function that frees it. */
+/** Among the long readers. Returns a function that frees the place. */
 async function enter(pool: Pool, tenant: string): Promise<() => void> {
   const places = placesOf.get(pool) ?? newPlaces(pool)
   placesOf.set(pool, places)
@@ -143,7 +140,7 @@ async function enter(pool: Pool, tenant: string): Promise<() => void> {
   return leave
 }
 
-/** Returns the tenant that an assertion names. Only for grouping: PostgreSQL decides whose data is read. */
+/** Only for grouping: PostgreSQL decides whose data is read. */
 export function tenantOf(assertion: string): string {
   return assertion.split('.')[2] ?? ''
 }

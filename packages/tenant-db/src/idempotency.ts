@@ -6,7 +6,7 @@ import type { TenantAssertion, TenantDb } from './tenant-transaction.ts'
 export interface RepeatableRequest {
   /** Hash of principal, route and key. */
   readonly slot: Buffer
-  /** Hash of the content, which tells a repetition from another request. */
+  /** Tells a repetition from another request. */
   readonly fingerprint: Buffer
 }
 
@@ -21,21 +21,20 @@ export type ClaimOutcome =
   | { readonly kind: 'answered'; readonly answer: string }
   | { readonly kind: 'other' }
 
-/** Stores responses in a table of the tenant. */
 export interface AnswerMemory {
   /** Claims a request in its own asynchronous transaction; a crash may lose it. */
   claim(tenant: TenantAssertion, request: RepeatableRequest): Promise<ClaimOutcome>
-  /** Stores the response in the transaction of the change. False: another attempt took the claim, so roll back. */
+  /** False: another attempt took the claim, so roll back. */
   keep(tx: Pick<Tx, 'execute'>, claim: HeldClaim, answer: string): Promise<boolean>
   /** Stores the response in its own transaction. */
   keepAlone(tenant: TenantAssertion, claim: HeldClaim, answer: string): Promise<boolean>
-  /** Releases a claim whose request changed nothing. A stored response stays. */
+  /** A stored response stays. */
   release(tenant: TenantAssertion, claim: HeldClaim): Promise<void>
 }
 
 const keptSeconds = 24 * 60 * 60
 
-/** The next attempt then takes the claim. A first attempt that still runs finds its claim gone and rolls back. */
+/** A first attempt that still runs then finds its claim gone and rolls back. */
 const abandonedSeconds = 60
 
 export function openAnswerMemory(db: Pick<TenantDb, 'write'>, schema: string): AnswerMemory {

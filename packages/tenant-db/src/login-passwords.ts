@@ -8,7 +8,7 @@ export interface LoginPassword {
 
 const form = /^([ab]):([A-Za-z0-9_-]{16,})(?:,([ab]):([A-Za-z0-9_-]{16,}))?$/
 
-/** Parses one password, or `a:PASSWORD,b:PASSWORD` during a rotation. Services use the first. */
+/** One password, or `a:PASSWORD,b:PASSWORD` during a rotation. Services use the first. */
 export function parseLoginPasswords(text: string): readonly [LoginPassword, ...LoginPassword[]] {
   const [, login, password, otherLogin, otherPassword] = form.exec(text) ?? []
   if (login === undefined || password === undefined || login === otherLogin) return [{ login: 'a', password: text }]
@@ -23,7 +23,7 @@ export function loginsOf(text: string): Readonly<Record<Login, string | undefine
   return { a: of('a'), b: of('b') }
 }
 
-/** Formats passwords for `parseLoginPasswords`, the one in use first. */
+/** The one in use first. */
 export function formatLoginPasswords(passwords: readonly LoginPassword[]): string {
   return passwords.map(({ login, password }) => `${login}:${password}`).join(',')
 }

@@ -27,8 +27,8 @@ const otherMigratorTimeout = '120s'
 const lockTimeout = '3s'
 
 /**
- * Applies missing migrations in order, each in its own transaction; safe to run concurrently. Rejects edited files,
- * lower numbers, and databases of other releases.
+ * In order, each in its own transaction; safe to run concurrently. Rejects edited files, lower numbers, and databases
+ * of other releases.
  */
 export async function migrate(options: MigrateOptions): Promise<{ applied: string[] }> {
   const files = await readMigrations(options.directory)
@@ -59,7 +59,7 @@ const bookkeeping = `
 interface MigrationFile {
   readonly name: string
   readonly sql: string
-  /** The hash of the text with Unix line ends. */
+  /** With Unix line ends. */
   readonly sha256: string
 }
 

@@ -6,8 +6,7 @@ import type { TenantAssertion, TenantDb } from './tenant-transaction.ts'
 export interface NumberSeries {
   readonly name: string
   /**
-   * Returns a table expression `next (tenant_id, year, number)` with up to `count` free numbers (UTC year). Skips
-   * locked numbers; a rollback frees a number.
+   * A table expression `next (tenant_id, year, number)` (UTC year). Skips locked numbers; a rollback frees a number.
    */
   next(count?: string): string
   add(wanted: number): Statement
@@ -26,7 +25,6 @@ export class NoFreeNumberError extends Error {
   }
 }
 
-/** Uses `<schema>.free_number`, and `<schema>.<counter>` for the last number of each year. */
 export function createNumberSeries({
   schema,
   name,

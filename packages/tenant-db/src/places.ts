@@ -3,7 +3,7 @@ import { DatabaseUnavailable } from './sql-error.ts'
 export type Access = 'read' | 'write'
 
 export interface Places {
-  /** Returns undefined if a place was free. Otherwise resolves when one is, or rejects with DatabaseUnavailable. */
+  /** Undefined if a place was free. Rejects with DatabaseUnavailable. */
   enter(tenant: string, access: Access): Promise<void> | undefined
   leave(tenant: string, access: Access): void
   readonly waiting: number
@@ -13,8 +13,8 @@ export interface Places {
 const leastShared = 8
 
 /**
- * Reserves a quarter of `max` for tenants without a place; reads of one tenant take at most a third. Smaller pools than
- * eight are not divided.
+ * Reserves a quarter of `max` for tenants without a place; reads of one tenant take at most a third. Small pools are
+ * not divided.
  */
 export function createPlaces(max: number, withinMs: number): Places {
   const kept = max < leastShared ? 0 : Math.floor(max / 4)
@@ -41,7 +41,6 @@ export function createPlaces(max: number, withinMs: number): Places {
     if (entries.length === 0) queues.delete(key)
   }
 
-  /** The tenant moves to the end of the queue. */
   function serveOne(): boolean {
     for (const [key, queue] of queues) {
       const [enter] = queue.entries

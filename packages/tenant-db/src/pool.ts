@@ -22,7 +22,7 @@ const lost = new WeakMap<object, Error>()
 const altered = new WeakSet<object>()
 const severalOf = new WeakMap<Pool, Servers>()
 
-/** Opens a bounded pool of pipelined connections. Connections that fail while idle are dropped. */
+/** Connections that fail while idle are dropped. */
 export function openPool(options: PoolOptions): Pool {
   const servers = openServers(options.connectionString)
   const pool = new Pool({
@@ -50,7 +50,6 @@ export function openPool(options: PoolOptions): Pool {
   return pool
 }
 
-/** Borrowed connections to the former server close when they are returned. */
 function leaveFormerServer(pool: Pool, servers: Servers): void {
   const opened = new Set<PoolClient>()
   const lent = new Set<PoolClient>()
@@ -67,7 +66,7 @@ function leaveFormerServer(pool: Pool, servers: Servers): void {
   })
 }
 
-/** Returns a connection from the pool. Every failure rejects with DatabaseUnavailable. */
+/** Every failure rejects with DatabaseUnavailable. */
 export async function acquire(pool: Pool): Promise<PoolClient> {
   const servers = severalOf.get(pool)
   try {
@@ -103,7 +102,7 @@ async function acquireFromAny(pool: Pool, { count }: Servers): Promise<PoolClien
   }
 }
 
-/** Returns why the connection is lost, before its statements are rejected. */
+/** Known before its statements are rejected. */
 export function whyLost(client: PoolClient): Error | undefined {
   return lost.get(client)
 }
@@ -112,7 +111,7 @@ export function isAltered(client: PoolClient): boolean {
   return altered.has(client)
 }
 
-/** Closes a connection at once and frees its place, even if the server does not respond. */
+/** Even if the server does not respond. */
 export function destroy(client: PoolClient): void {
   // pg would wait for outstanding responses.
   socketOf(client).destroy()

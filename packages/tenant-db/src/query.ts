@@ -1,6 +1,5 @@
 import { Query, type QueryConfig, type QueryResultRow, types } from 'pg'
 
-/** A statement without values is sent as plain text. */
 export interface SentStatement {
   readonly text: string
   readonly name?: string
@@ -9,18 +8,17 @@ export interface SentStatement {
 
 export interface RowLimit {
   readonly maxBytes: number
-  /** Whether this many more bytes may be held. */
   readonly reserve: ((bytes: number) => boolean) | undefined
 }
 
 export type Excess = 'too-large' | 'over-share'
 
-/** Returns a query for `client.query` that emits `end` with its result, or `error`. */
+/** Emits `end` with its result, or `error`. */
 export function createQuery<Row extends QueryResultRow>(statement: SentStatement): Query<Row> {
   return new Query<Row>(configOf(statement))
 }
 
-/** Discards rows beyond the limit; `excess` returns why. */
+/** `excess` returns why rows were discarded. */
 export function createLimitedQuery<Row extends QueryResultRow>(
   statement: SentStatement,
   { maxBytes, reserve }: RowLimit,

@@ -1,6 +1,6 @@
 import { DatabaseError } from 'pg'
 
-/** Retries up to five times if another process changed the same catalog rows. */
+/** Another process may change the same catalog rows. */
 export async function withRetries(change: () => Promise<void>): Promise<void> {
   for (let triesLeft = 5; ; triesLeft -= 1) {
     try {

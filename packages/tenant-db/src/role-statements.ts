@@ -7,7 +7,7 @@ export function createRoleSql(role: string, login: RoleKind): string {
   return `create role ${escapeIdentifier(role)} ${login} nosuperuser nobypassrls nocreatedb nocreaterole noreplication noinherit`
 }
 
-/** The member can become the role but does not inherit its rights. */
+/** Without inheriting its rights. */
 export function memberSql(member: string, role: string): string {
   return `grant ${escapeIdentifier(role)} to ${escapeIdentifier(member)} with set true, inherit false, admin false`
 }
@@ -21,7 +21,7 @@ export function settingsSql(role: string, settings: Readonly<Record<string, stri
   ]
 }
 
-/** Sets a verifier. Without a password, the login is closed, which `pg_roles` shows by the date. */
+/** Without a password, the login is closed. */
 export function passwordSql(role: string, password: string | undefined): string {
   if (password === undefined) return `alter role ${escapeIdentifier(role)} password null valid until '-infinity'`
   const verifier = makeVerifier(password, randomBytes(16), scramIterations)
@@ -42,7 +42,7 @@ export function becomeOwnerSql(owner: string): string {
   return `grant ${escapeIdentifier(owner)} to current_user with set true, inherit false, admin false`
 }
 
-/** Run as the owner: no CONNECT for other roles, and no temporary tables, which precede every search_path. */
+/** Run as the owner. Temporary tables would precede every search_path. */
 export function databaseGrantsSql(database: string, logins: readonly string[]): readonly string[] {
   const name = escapeIdentifier(database)
   return [

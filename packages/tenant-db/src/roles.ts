@@ -27,7 +27,7 @@ export const runtimeRoles = [
 /** Cannot log in; the migrator becomes it. */
 export const ownerRole = 'postern_owner'
 
-/** Roles of SECURITY DEFINER functions, with the schemas where they see all tenants. They cannot log in. */
+/** By role: the schemas where it sees all tenants. They cannot log in. */
 export const definerRoles: Readonly<Record<string, readonly string[]>> = {
   postern_tenancy: ['tenancy'],
   postern_keys_definer: ['keys'],
@@ -107,8 +107,8 @@ export function assertPasswords(passwords: GivenPasswords): void {
 }
 
 /**
- * Creates the roles and corrects differences; safe to run concurrently. Needs a superuser, or CREATEROLE with ADMIN on
- * existing roles. Statements contain only SCRAM-SHA-256 verifiers (RFC 5803).
+ * Safe to run concurrently. Needs a superuser, or CREATEROLE with ADMIN on existing roles. Statements contain only
+ * SCRAM-SHA-256 verifiers (RFC 5803).
  */
 export async function ensureRoles(superuserConnectionString: string, passwords: RolePasswords): Promise<void> {
   assertPasswords(passwords)
@@ -129,9 +129,7 @@ export async function ensureRoles(superuserConnectionString: string, passwords: 
   })
 }
 
-/**
- * Returns whether the role was created. Sets only differing attributes, because only a superuser may mention SUPERUSER.
- */
+/** Returns whether the role was created. Only a superuser may mention SUPERUSER. */
 async function ensureRole(client: Client, role: string, login: RoleKind): Promise<boolean> {
   const { rows } = await client.query<{ changes: string[] }>(
     `select array_remove(array[
@@ -176,7 +174,7 @@ async function ensureSettings(client: Client, role: string, settings: Readonly<R
   for (const statement of settingsSql(role, settings)) await client.query(statement)
 }
 
-/** Whether a role accepts only this password, or none if undefined. */
+/** Or no password if undefined. */
 type PasswordCheck = (role: string, password: string | undefined) => Promise<boolean>
 
 /** Superusers compare verifiers; others try to log in. */

@@ -2,14 +2,13 @@ import { Socket } from 'node:net'
 import { type DatabaseUrl, parseDatabaseUrl } from '@postern/contracts/internal'
 import { Client, type ClientConfig, DatabaseError } from 'pg'
 
-/** The server does not match the connection string's requirements. */
 export class UnsuitableServerError extends Error {
   override readonly name = 'UnsuitableServerError'
 }
 
 export interface Servers {
   readonly count: number
-  /** Connects to the server in use. After a failure or if it is read-only, the next client tries the next server. */
+  /** After a failure or if it is read-only, the next client tries the next server. */
   readonly Client: new (config?: ClientConfig) => Client
   /** Whether both use the same server. */
   areTogether(one: Client, other: Client): boolean
@@ -21,7 +20,7 @@ export function recordSocket(client: Client, socket: Socket): void {
   sockets.set(client, socket)
 }
 
-/** Returns the socket of a client, which with TLS carries encrypted bytes. */
+/** With TLS it carries encrypted bytes. */
 export function socketOf(client: Client): Socket {
   const socket = sockets.get(client)
   if (socket === undefined) throw new Error('the client has no recorded socket')
@@ -98,8 +97,8 @@ export function openServers(connectionString: string): Servers {
 }
 
 /**
- * Tries each server once. A failed login does not stop the search, because a standby may lack a new password. Rejects
- * with the first login failure, or another error.
+ * A failed login does not stop the search, because a standby may lack a new password. Rejects with the first login
+ * failure, or another error.
  */
 export async function trySeveral<T>(
   count: number,

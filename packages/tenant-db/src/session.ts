@@ -26,7 +26,6 @@ export interface RowBudget {
 export interface Tx {
   /** Returns the rows. bigint, numeric and date are text, timestamptz is a Date. */
   query<Row extends QueryResultRow>(statement: Statement): Promise<Row[]>
-  /** Returns the number of inserted, changed or deleted rows. */
   execute(statement: Statement): Promise<number>
 }
 
@@ -125,7 +124,7 @@ export class Session implements Tx {
     this.#onReturn = onReturn
   }
 
-  /** Sends the statements of `issue` in one write, unless the connection uses TLS. */
+  /** In one write, unless the connection uses TLS. */
   together<T>(issue: () => T): T {
     const socket = socketOf(this.#client)
     this.#issued = 0

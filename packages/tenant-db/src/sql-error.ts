@@ -61,7 +61,7 @@ const kindOfState: ReadonlyMap<string, SqlErrorKind> = new Map([
   ['40P01', 'serialization'],
 ])
 
-/** Classifies an error by SQLSTATE and constraint name, never by its message. Other errors have no state. */
+/** By SQLSTATE and constraint name, never by message. */
 export function sqlError(error: unknown): SqlError {
   if (error instanceof DatabaseUnavailable) return { kind: 'unavailable' }
   if (error instanceof DatabaseTimeout) return { kind: 'timeout' }

@@ -14,7 +14,7 @@ export interface TenantAssertion {
   readonly share?: RowBudget | undefined
 }
 
-/** Runs statements for one tenant at a time. `sqlError` classifies failures. */
+/** One tenant at a time. `sqlError` classifies failures. */
 export interface TenantDb {
   /**
    * One READ ONLY transaction in one round trip, with all statements that `fn` issues before its first await. Later
@@ -37,7 +37,7 @@ export interface TenantDb {
   ): AsyncIterable<readonly Item[]>
   /** Like `write`, without a tenant. Tenant tables reject it. */
   system<T>(fn: (tx: Tx) => Promise<T>): Promise<T>
-  /** Rejects if the database is unavailable or, with `schema`, its tables are unreadable. */
+  /** With `schema`, its tables must be readable. */
   ping(schema?: string): Promise<void>
   /** Returns 16 hexadecimal digits, equal for every role and pooler. Undefined if the server does not allow it. */
   databaseId(): Promise<string | undefined>
@@ -50,7 +50,7 @@ export interface TenantDbOptions extends PoolOptions {
   readonly queryTimeoutMs: number
   /** Default 1. Retries only while the pool has other connections, because the server is then only slow. */
   readonly connectAttempts?: number
-  /** Called at each use and failure of the pool. `late`: the rejected assertion had expired. */
+  /** `late`: the rejected assertion had expired. */
   readonly observer?: {
     opened(connections: number, stats: TenantDb['stats']): void
     failed(kind: SqlErrorKind | 'late'): void
@@ -60,7 +60,7 @@ export interface TenantDbOptions extends PoolOptions {
 /** The wait for a connection in connect timeouts, because writers of one tenant wait for each other. */
 const waitsPerConnect = 5
 
-/** Opens a pool for one runtime role. Connects on first use. */
+/** Connects on first use. */
 export function openTenantDb(options: TenantDbOptions): TenantDb {
   const pool = openPool(options)
   const { queryTimeoutMs, observer } = options
@@ -150,7 +150,7 @@ async function* failing<Item>(items: AsyncIterable<Item>, rethrow: (error: unkno
   }
 }
 
-/** Returns when an assertion expires, in milliseconds since the epoch; undefined if it is invalid. */
+/** Epoch ms; undefined if the assertion is invalid. */
 function endOf({ assertion }: TenantAssertion): number | undefined {
   const [version, , , seconds = ''] = assertion.split('.')
   return version === 'v1' && /^\d+$/.test(seconds) ? Number(seconds) * 1000 : undefined
@@ -205,7 +205,6 @@ async function read<T>(connections: Connections, tenant: TenantAssertion, work: 
   })
   // A failure of `work` waits until PostgreSQL has finished.
   answer.catch(() => undefined)
-  // The connection returns to the pool even if `work` still computes.
   const command = await ending.catch(() => 'lost').finally(() => session.release())
   try {
     const value = await answer
@@ -241,7 +240,7 @@ async function write<T>(connections: Connections, tenant: TenantAssertion, work:
   }
 }
 
-/** Runs `work` up to its first await. A throw becomes a rejection. */
+/** A throw becomes a rejection. */
 async function start<T>(work: Work<T>, tx: Tx): Promise<T> {
   return await work(tx)
 }

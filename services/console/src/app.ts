@@ -83,10 +83,7 @@ function newRequestId(): string {
 /** If the cookie comes back with a foreign host, a proxy replaces the Host header. */
 const redirectedCookie = 'postern-redirected'
 
-/**
- * Redirects navigations to the configured address, which has the cookies. A second redirect within five seconds ends
- * with an explanation.
- */
+/** The configured address has the cookies. A second redirect within five seconds ends with an explanation. */
 function sendToOrigin(app: FastifyInstance, { url, basePath }: Pick<Config, 'url' | 'basePath'>, logger: Logger): void {
   const { host, protocol } = new URL(url)
   app.addHook('onRequest', async (request, reply) => {
@@ -109,7 +106,6 @@ function sendToOrigin(app: FastifyInstance, { url, basePath }: Pick<Config, 'url
   })
 }
 
-/** Formats the host as browsers do, without the default port. */
 function hostOf(protocol: string, header: string | undefined): string | undefined {
   return header === undefined ? undefined : URL.parse(`${protocol}//${header}`)?.host
 }

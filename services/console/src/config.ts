@@ -15,11 +15,11 @@ import type { KeyRing } from '@postern/signed-context'
 import { z } from 'zod'
 
 export interface Config extends BaseConfig {
-  /** For health and metrics; must not be public. 0 takes a free port. */
+  /** Health and metrics; must not be public. */
   readonly adminPort: number
   readonly keepAliveMs: number
   readonly maxUnreadBytes: number
-  /** The URL for browsers, without a trailing slash. Plain HTTP only on loopback. */
+  /** Without a trailing slash. Plain HTTP only on loopback. */
   readonly url: string
   /** Scheme, host and port of `url`. */
   readonly origin: string
@@ -40,7 +40,6 @@ export interface Config extends BaseConfig {
   }
   /** If empty, nobody can sign in. */
   readonly providers: readonly ProviderConfig[]
-  /** Whether the page of a refused sign-in says the cause. */
   readonly explainsSignIn: boolean
 }
 
@@ -97,7 +96,7 @@ export const environment = {
     .describe('The API that the access token is for (RFC 8707), for providers that need it.'),
 } as const
 
-/** Throws an error that lists every invalid setting, without values. */
+/** The error lists every invalid setting, without values. */
 export function readConfig(env: Environment): Config {
   const values = parseEnvironment(env, environment)
   const url = values.POSTERN_CONSOLE_URL

@@ -1,7 +1,6 @@
 import { type Logger, problem } from '@postern/service-kit'
 import { type RedisClient, type RedisHealth, openRedisClient, watchRedisClient } from '@postern/service-kit/redis'
 
-/** Stores the sessions, so without it every request returns 503. */
 export interface RedisConnection {
   /** A failure of Redis becomes the problem `service_unavailable`. */
   run<T>(commands: (redis: RedisClient) => Promise<T>): Promise<T>

@@ -8,7 +8,6 @@ interface Schema {
   safeParse(value: unknown): { readonly success: boolean }
 }
 
-/** Returns the fields of a row, including members of objects. */
 export function describeFields(schema: { readonly shape: Readonly<Record<string, Schema>> }): readonly Field[] {
   return Object.entries(schema.shape).flatMap(([name, field]): readonly Field[] => {
     const isRequired = !field.safeParse(undefined).success

@@ -5,7 +5,7 @@ export interface Member {
   readonly isNullable: boolean
 }
 
-/** Builds a JSON object as text, which is faster than `row_to_json`. */
+/** Faster than `row_to_json`. */
 export function objectText(members: Readonly<Record<string, Member>>): string {
   let literal = '{'
   const parts = Object.entries(members).flatMap(([name, { sql, quote, isNullable }], at) => {
@@ -25,12 +25,12 @@ export function objectText(members: Readonly<Record<string, Member>>): string {
 
 const perGroup = 8
 
-/** Marks a column that is never null; a null would make the whole object null. */
+/** A null would make the whole object null. */
 export function notNull(member: Member): Member {
   return { ...member, isNullable: false }
 }
 
-/** Formats a text or date with `json_scalar`, which unlike `to_json` looks up the type once per statement. */
+/** Unlike `to_json`, `json_scalar` looks up the type once per statement. */
 export function scalarText(sql: string): Member {
   return { sql: `json_scalar(${sql})::text`, quote: '', isNullable: true }
 }
@@ -48,7 +48,7 @@ export function booleanText(sql: string): Member {
   return notNull(rawText(`case when ${sql} then 'true' else 'false' end`))
 }
 
-/** Adds a microsecond and cuts it off, because `json_scalar` drops trailing zeros. */
+/** `json_scalar` drops trailing zeros, so a microsecond is added and cut off. */
 export function timeText(sql: string): Member {
   const text = `json_scalar(${sql} at time zone 'UTC' + interval '1 microsecond')::text`
   return { sql: `left(${text}, 24) || 'Z"'`, quote: '', isNullable: true }

@@ -46,7 +46,7 @@ export function joinConditions(
 }
 
 export interface KeysetList<Sort extends string, Item> {
-  /** Returns the statement of a page. `leading` are the values that `select` uses, from `$1` on. */
+  /** `leading` are the values that `select` uses, from `$1` on. */
   page(bounds: PageBounds<Sort>, conditions: readonly Condition[], leading?: readonly unknown[]): Statement
   keyOf(item: Item, sort: Sort): Key
   keySchema(sort: Sort): z.ZodType<Key>
@@ -134,7 +134,7 @@ const keyValues = {
 
 const lastTime = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
 
-/** Times before 1970 or after 9999 become infinite, because PostgreSQL cannot parse all of them. */
+/** PostgreSQL cannot parse times before 1970 or after 9999. */
 export function timeOf(time: Date | undefined): string | undefined {
   if (time === undefined) return undefined
   if (time.getTime() < 0) return '-infinity'
@@ -151,7 +151,7 @@ export function patternOf(text: string | undefined): string | undefined {
   return text === undefined ? undefined : `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
 }
 
-/** Matches owners by id, e-mail address or name, case-insensitively. */
+/** Case-insensitive. */
 export function ownerMatches(names: string): string {
   const lowered = `array(select lower(named) from unnest(${names}::text[]) as named)`
   return `(t.owner ->> 'person_id' = any(${lowered}) or lower(t.owner ->> 'email') = any(${lowered})
@@ -179,7 +179,7 @@ export function belongsToFindings(addresses: readonly ResourceAddress[] | undefi
 /** One row can have megabytes. Longer pages are shortened. */
 export const maxPageBytes = 4 * 1024 * 1024
 
-/** Creates a statement for many rows, limited to `maxPageBytes`. */
+/** At most `maxPageBytes`. */
 export function listStatement(name: string, text: string): (values: readonly unknown[]) => Statement {
   return (values) => ({ name, text, values, maxBytes: maxPageBytes })
 }

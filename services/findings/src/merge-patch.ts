@@ -1,6 +1,6 @@
 type Members = Readonly<Record<string, unknown>>
 
-/** Applies a merge patch (RFC 7396 section 2). Undefined members count as absent. */
+/** RFC 7396 section 2. Undefined members count as absent. */
 export function mergePatch(target: unknown, patch: unknown): unknown {
   if (!isObject(patch)) return patch
   const merged = new Map(isObject(target) ? Object.entries(target) : [])
@@ -11,7 +11,7 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
   return Object.fromEntries(merged)
 }
 
-/** Returns the values of patched members; removed ones are null. */
+/** Removed members are null. */
 export function mergedMembers(resource: object, patch: object): Members {
   const before: Members = { ...resource }
   const named = Object.entries(patch).filter(([, value]) => value !== undefined)

@@ -7,7 +7,7 @@ import { type NamingPeople, peopleLinker } from './universe/link-people.ts'
 type WriteDeps = Pick<Deps, 'universe' | 'evidence' | 'checkpoints'>
 type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log'>
 
-/** Looks up what a write names in other services. Call it before the transaction, so that no lock waits. */
+/** Call it before the transaction, so that no lock waits. */
 export async function prepareWrites(deps: WriteDeps, request: Request, bodies: Parameters<typeof referenceCheck>[2]) {
   const [link, assertKnown] = await Promise.all([
     peopleLinker(deps.universe, request, bodies),
@@ -16,7 +16,6 @@ export async function prepareWrites(deps: WriteDeps, request: Request, bodies: P
   return { link, assertKnown, record: createRecorder(request.context, deps.checkpoints) }
 }
 
-/** Returns the body with the ids of known people. */
 export async function prepareWrite<Body extends NamingPeople & Parameters<typeof referenceCheck>[2][number]>(
   deps: WriteDeps,
   input: Request & { readonly body: Body },

@@ -32,12 +32,11 @@ export function assertVersion({ raw }: Pick<RequestInfo, 'raw'>, version: number
   throw notThisVersion(given)
 }
 
-/** Returns a tag of the version, the day (UTC) and a digest of expanded parts. */
+/** Version, day (UTC) and a digest of expanded parts. */
 export function entityTag(version: number, today: string, beside?: string): string {
   return beside === undefined ? `"${version}.${today}"` : `"${version}.${today}.${beside}"`
 }
 
-/** Returns a 409 problem if the external id is taken, otherwise the error itself. */
 export function problemOfTakenId(
   kind: 'finding' | 'recommendation' | 'action_plan',
   constraint: string | undefined,

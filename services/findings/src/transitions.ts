@@ -14,7 +14,7 @@ export type StateMachine<Status extends string, Situation> = Readonly<
   Record<Status, Readonly<Partial<Record<Status, readonly Need<Situation>[]>>>>
 >
 
-/** Throws a 409 problem that lists allowed statuses and unmet requirements. */
+/** The problem lists allowed statuses and unmet requirements. */
 export function assertMove<Status extends string, Situation>(
   machine: StateMachine<Status, Situation>,
   from: Status,

@@ -18,10 +18,8 @@ export interface Unreadable {
 export interface AppOptions {
   /** `isUnmet`: an expectation other than 100-continue. */
   readonly handle: (request: IncomingMessage, response: ServerResponse, isUnmet: boolean) => void
-  /** Rejects a request with too many others before it on its connection. */
   readonly refusePipelined: (request: IncomingMessage, response: ServerResponse) => void
   readonly onCrash: (request: IncomingMessage, response: ServerResponse, error: unknown) => void
-  /** The connection sent something other than a request. */
   readonly onUnreadable: (unreadable: Unreadable) => void
   readonly maxHeaderBytes: number
   /** For the head of a request. */
@@ -34,7 +32,7 @@ export interface AppOptions {
 const idPrefix = randomBytes(9).toString('base64url').replaceAll(/[-_]/g, '0')
 let idCount = 0
 
-/** Returns the client's request id if valid, otherwise a new unique one. */
+/** The client's request id if valid, otherwise a new one. */
 export function requestIdOf(given: string | undefined): string {
   if (given !== undefined && requestIdPattern.test(given)) return given
   idCount += 1
@@ -43,7 +41,7 @@ export function requestIdOf(given: string | undefined): string {
 
 const readAheadBytes = 16 * 1024
 
-/** Requests bypass fastify's router, which would parse the path again and copy the headers. */
+/** Fastify's router would parse the path again and copy the headers. */
 export function createGatewayApp(options: AppOptions): FastifyInstance {
   const { handle, refusePipelined, onCrash, onUnreadable, maxHeaderBytes, clientTimeoutMs, keepAliveMs, metrics } =
     options
@@ -69,12 +67,11 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
       highWaterMark: readAheadBytes,
       headersTimeout: clientTimeoutMs,
       keepAliveTimeout: keepAliveMs,
-      // Slow bodies end by their rate, slow heads by headersTimeout.
       requestTimeout: 0,
       connectionsCheckingInterval: Math.ceil(clientTimeoutMs / 5),
-      // A missing Host gets a problem document from us, not Node's empty 400.
+      // Node would answer a missing Host with an empty 400.
       requireHostHeader: false,
-      // HOT PATH: otherwise Node opens, reads and closes a stream for every GET without a body.
+      // HOT PATH: otherwise Node opens a stream for every GET without a body.
       optimizeEmptyRequests: true,
       insecureHTTPParser: false,
     },

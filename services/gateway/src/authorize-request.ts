@@ -7,7 +7,7 @@ import { type Refusal, refusal } from './refusal.ts'
 import type { Usage } from './usage.ts'
 import { denialOf } from './authorize/access.ts'
 
-/** Rejects a caller that may not call the route, or a missing route. Public routes have no caller. */
+/** Public routes have no caller. */
 export type AuthorizeRequest = (exchange: Exchange, principal: Principal | undefined) => Refusal | undefined
 
 export function createAuthorizeRequest(parts: {

@@ -3,10 +3,7 @@ import type { Exchange } from './exchange.ts'
 import type { OpenRequest, OpenRequests } from './open-requests.ts'
 import { type Refusal, refusal } from './refusal.ts'
 
-/**
- * Sets `hasContent` of a chunked body; undefined if it is known. Resolves with a refusal after a timeout or if the
- * caller loses its access.
- */
+/** Sets `hasContent` of a chunked body. Resolves with a refusal after a timeout or if the caller loses its access. */
 export type AwaitContent = (exchange: Exchange) => Promise<Refusal | undefined> | undefined
 
 export function createAwaitContent(parts: {

@@ -2,7 +2,7 @@ import type { Clocks, DatabaseClock } from './authenticate/clocks.ts'
 import type { Exchange } from './exchange.ts'
 import { windowMs } from './limit/rate-limit.ts'
 
-/** How long before a key's expiry answers have `X-Key-Expires-At`. */
+/** Before a key's expiry, for `X-Key-Expires-At`. */
 const expiryNoticeMs = 14 * 24 * 60 * 60 * 1000
 
 /** Alternating names and values. */
@@ -14,7 +14,6 @@ export function createCallerHeaders(clocks: Clocks, databaseClock: DatabaseClock
     if (limits === undefined || principal === undefined) return []
     const { policy, tokens, left, windowEnds, effectiveLimit } = limits.principal
     const now = clocks.monotonic()
-    // A caller without requests in this window has the whole limit.
     const [rest, seconds] =
       now < windowEnds ? [tokens + left, Math.ceil((windowEnds - now) / 1000)] : [effectiveLimit, windowMs / 1000]
     const headers = ['ratelimit-policy', policy, 'ratelimit', `"caller";r=${rest};t=${seconds}`]

@@ -23,7 +23,7 @@ export interface UpstreamConfig {
 }
 
 export interface GatewayConfig extends BaseConfig {
-  /** For health and metrics, which clients must not reach. 0 takes a free port. */
+  /** Health and metrics, which clients must not reach. */
   readonly adminPort: number
   readonly name: string
   readonly upstreams: Readonly<Record<Upstream, UpstreamConfig>>
@@ -38,7 +38,7 @@ export interface GatewayConfig extends BaseConfig {
   /** Failed authentications of one address, over all gateways. */
   readonly failedAttemptsPerMinute: number
   readonly publicRequestsPerMinute: number
-  /** The public URL of the API without a final slash, or `/`. */
+  /** Without a final slash, or `/`. */
   readonly apiUrl: string
   /** Removed by a proxy, such as `/postern`; empty at the root. */
   readonly basePath: string
@@ -56,7 +56,6 @@ export interface GatewayConfig extends BaseConfig {
   readonly upstreamWaiting: number
   /** If empty, `Authorization: Bearer` is rejected. */
   readonly providers: readonly SignInProvider[]
-  /** Whether answers name the cause of a refused token. */
   readonly explainsTokens: boolean
 }
 

@@ -19,7 +19,7 @@ export interface Documents {
   reference(): Promise<Document>
 }
 
-/** Creates each document on first use, without blocking other requests. */
+/** Each document is created on first use, without blocking other requests. */
 export function createDocuments(apiUrl: string): Documents {
   let exact: Promise<Record<string, unknown>> | undefined
   let document: Promise<Document> | undefined

@@ -28,7 +28,6 @@ export interface Exchange {
   /** Unchanged; a target that is not canonical is rejected. */
   readonly target: string
   readonly requestId: string
-  /** The path prefix of the public URL; empty at the root. */
   readonly basePath: string
   readonly startedAt: number
   readonly headers: ClientHeaders
@@ -75,7 +74,7 @@ const mostRestTimes = 3
 /** For a client that reads nothing of its answer. */
 export const stalledReaderMs = 60_000
 
-/** Sends a problem document (RFC 9457), or a SCIM error below `/scim/v2`. */
+/** RFC 9457, or a SCIM error below `/scim/v2`. */
 export function sendProblem(
   { request, response, requestId, basePath, route }: Answerable & Pick<Exchange, 'basePath'> & Partial<Exchange>,
   code: ProblemCode,
@@ -94,7 +93,7 @@ export function sendProblem(
 
 const typeStart = Buffer.from('{"type":"')
 
-/** Puts the base path before the `type` of a problem document, its first member. */
+/** `type` is the first member of a problem document. */
 export function publishType(document: Buffer, basePath: string): Buffer {
   if (basePath === '' || !document.subarray(0, typeStart.length).equals(typeStart)) return document
   return Buffer.concat([typeStart, Buffer.from(basePath), document.subarray(typeStart.length)])
@@ -150,22 +149,18 @@ export function isReadingStopped({ socket }: IncomingMessage): boolean {
   return ended.has(socket) || socket.writableEnded
 }
 
-/** Whether the rest of a body is too large to keep the connection. `ifUnknown` applies to chunked bodies. */
+/** `ifUnknown` applies to chunked bodies. */
 export function hasLargeRemainder(request: IncomingMessage, ifUnknown: boolean): boolean {
   if (request.complete) return false
   const { 'content-length': length, 'transfer-encoding': coding } = request.headers
   return coding === undefined ? Number(length ?? 0) > shortRestBytes : ifUnknown
 }
 
-/** Limits the wait for the reader of an answer's end. */
 export function limitReader(response: ServerResponse): void {
   if (response.writableLength > 0) response.setTimeout(stalledReaderMs)
 }
 
-/**
- * Discards the request's body first: closing with unread bytes resets the connection, and the client may lose the
- * answer (RFC 9112, section 9.6).
- */
+/** Closing with unread bytes resets the connection, and the client may lose the answer (RFC 9112, section 9.6). */
 export function endAnswer(
   { request, response }: Pick<Exchange, 'request' | 'response'>,
   closes: boolean,
@@ -188,7 +183,6 @@ export function endAnswer(
   request.resume()
 }
 
-/** Cuts a connection whose unwanted body is too large, too slow, or stops. */
 function limitDrain(request: IncomingMessage): void {
   let rest = mostRestBytes
   let times = mostRestTimes

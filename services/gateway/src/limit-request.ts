@@ -6,7 +6,7 @@ import type { Usage } from './usage.ts'
 import type { PublicRequests } from './limit/public-requests.ts'
 import { type Limits, type RateLimit, limitInWords } from './limit/rate-limit.ts'
 
-/** Takes a token of each limit of the caller, once per request. Public routes are counted by address. */
+/** Once per request. Public routes are counted by address. */
 export type LimitRequest = (
   exchange: Exchange,
   principal: Principal | undefined,

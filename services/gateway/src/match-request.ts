@@ -19,7 +19,7 @@ export interface MatchParts {
   readonly trace: ((exchange: Exchange) => Span) | undefined
 }
 
-/** Makes the first step: the same bytes of the target are matched, signed and forwarded. */
+/** The same bytes of the target are matched, signed and forwarded. */
 export function createMatchRequest(parts: MatchParts): MatchRequest {
   const { match, clientAddress, requestId, maxUrlBytes, basePath, pressure, trace } = parts
   return (request, response, isUnmet) => {
@@ -64,7 +64,6 @@ export function createMatchRequest(parts: MatchParts): MatchRequest {
   }
 }
 
-/** Rejects requests that may hide a second one. */
 function framingFault(request: IncomingMessage, headers: ClientHeaders, isUnmet: boolean): Refusal | undefined {
   if (request.httpVersionMajor !== 1 || (headers.read.host === undefined && request.httpVersionMinor !== 0)) {
     return lastRefusal('malformed_http', 'Send HTTP/1.1 with one Host header.')
@@ -80,12 +79,12 @@ function framingFault(request: IncomingMessage, headers: ClientHeaders, isUnmet:
   return undefined
 }
 
-/** Closes the connection, because Node might read a hidden request from the body. */
+/** Node might read a hidden request from the body. */
 function lastRefusal(code: Refusal['code'], detail: string): Refusal {
   return refusal(code, { detail, headers: closeConnection })
 }
 
-/** Rejects other transfer codings, and chunks in HTTP/1.0 (RFC 9112, section 6.1). */
+/** RFC 9112, section 6.1. */
 function isFramingPlain(request: IncomingMessage, transferEncoding: string | undefined): boolean {
   if (transferEncoding === undefined) return true
   return request.httpVersionMinor !== 0 && transferEncoding.toLowerCase() === 'chunked'

@@ -10,7 +10,7 @@ export interface GatewayMetrics {
   /** HOT PATH. `status` 0: the client disconnected. `isForwarded`: its service received the request. */
   request(route: string, status: number, seconds: number, isForwarded: boolean): void
   lookup(level: Exclude<LookupLevel, 'memory'>): void
-  /** HOT PATH: a plain counter that is read when metrics are collected. */
+  /** HOT PATH. */
   readonly found: { inMemory: number }
   refusal(code: string): void
   upstreamFailure(upstream: string): void

@@ -10,7 +10,6 @@ import type { TenantLookup } from './authenticate/tenant-lookup.ts'
 import { denialOf } from './authorize/access.ts'
 import type { Exchange, ProblemAnswer } from './exchange.ts'
 
-/** The client has not received the answer completely. */
 export interface OpenRequest {
   readonly exchange: Exchange
   /** When the caller was last known to be allowed (monotonic). */
@@ -19,26 +18,20 @@ export interface OpenRequest {
   checkedRound: number
   /** -1 if it is not open. */
   openIndex: number
-  /** Rejects the request, or resets its connection if the answer has begun. */
   end(code: ProblemCode, answer: ProblemAnswer): void
   abandon(): void
 }
 
-/**
- * Open requests end when their caller loses its access: key revoked or expired, scope or address removed, tenant
- * suspended.
- */
+/** A caller loses its access if its key is revoked or expired, a scope or address removed, or its tenant suspended. */
 export interface OpenRequests {
   /** HOT PATH. */
   add(request: OpenRequest): void
   /** HOT PATH. */
   remove(request: OpenRequest): void
   findTenants(): ReadonlyMap<Socket, string>
-  /** Checks every open request soon, because something was revoked, narrowed or suspended. */
   checkSoon(): void
   /** Call it every `checkOpenRequestsEveryMs`. */
   check(): void
-  /** Looks every caller up again, because cached records are invalid. */
   requireLookUps(): void
 }
 
@@ -202,7 +195,6 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
         continue
       }
       const age = now - request.checkedAt
-      // An answer that has begun would bring more data meanwhile.
       const mayGoOn = !exchange.response.headersSent && (now < readingUntil || commitsAnyway(exchange))
       if (age > maxUnconfirmedMs && !mayGoOn) {
         end(request, 'auth_unavailable', unconfirmed)

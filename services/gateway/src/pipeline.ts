@@ -21,8 +21,8 @@ export interface Pipeline {
 }
 
 /**
- * Handles every request of the public server. `isUnmet`: the request has an expectation other than 100-continue.
- * HOT PATH: nothing is awaited if the key is in memory and tokens are at hand.
+ * `isUnmet`: the request has an expectation other than 100-continue. HOT PATH: nothing is awaited if the key is in
+ * memory and tokens are at hand.
  */
 export function createPipeline(
   steps: Pipeline,

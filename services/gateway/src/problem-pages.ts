@@ -1,6 +1,5 @@
 import { type ProblemCode, problemTypes, problemUri } from '@postern/contracts'
 
-/** Advice that is shown at the problem's URI. */
 export const remedies: Readonly<Record<ProblemCode, string>> = {
   bad_request: 'Correct the parameters that `errors` names. The reference lists what each operation takes.',
   non_canonical_path:

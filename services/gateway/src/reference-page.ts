@@ -20,7 +20,6 @@ code,pre{font:13px/1.45 ui-monospace,monospace}pre{background:var(--soft);paddin
 .method{font-weight:700;display:inline-block;min-width:4rem}.who{float:right}
 @media(max-width:50rem){body{display:block}nav{position:static;height:auto}}`
 
-/** Renders parameters, answers, problems and examples of each operation. */
 export function referencePage(document: Json): ReferencePage {
   const operations = operationsOf(document)
   const tags = [...new Set(operations.map(({ tag }) => tag))]

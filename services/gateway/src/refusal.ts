@@ -29,7 +29,7 @@ export function createRefuse(parts: {
   }
 }
 
-/** Rejects if too many requests already wait; otherwise reserves until the response is closed. */
+/** Reserves until the response is closed. */
 export type ReserveWait = (exchange: Exchange) => Refusal | undefined
 
 export function createReserveWait(lookupBudget: ReadAheadBudget): ReserveWait {
@@ -42,7 +42,7 @@ export function createReserveWait(lookupBudget: ReadAheadBudget): ReserveWait {
   }
 }
 
-/** Returns a refusal that ends the connection if there were too many. */
+/** The refusal ends the connection if there were too many. */
 export function countRequest(requests: PublicRequests, { address }: Exchange, what: string): Refusal | undefined {
   const waitSeconds = requests.take(address)
   if (waitSeconds === 0) return undefined

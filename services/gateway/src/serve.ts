@@ -43,7 +43,7 @@ export interface ServeParts {
   readonly openRequests: OpenRequests
   readonly connectionBudget: ReadAheadBudget
   readonly isDraining: () => boolean
-  /** Called after the gateway's own answer. Status 0: the client disconnected. */
+  /** Status 0: the client disconnected. */
   readonly onDone: (exchange: Exchange, status: number) => void
   /** For answers of services. */
   readonly onForwarded: (exchange: Exchange, status: number) => void

@@ -19,7 +19,7 @@ interface Lines {
 /** Then all lines of this kind count as rejected. */
 const mostRefused = 20
 
-/** Sends atomic reports and halves a rejected one until the faulty line is found. Resolves to false to stop for now. */
+/** Halves a rejected report until the faulty line is found. Resolves to false to stop for now. */
 export async function sendCollected(
   collected: Collected,
   { keys, logger }: { readonly keys: Pick<KeysClient, 'reportUsage'>; readonly logger: Logger },

@@ -4,7 +4,6 @@ import type { KeysClient } from './authenticate/keys-client.ts'
 import { type Collected, collectedOf, sendCollected } from './usage-report.ts'
 import type { Principal } from './authenticate/principal.ts'
 
-/** The use of a key from one address since the last report. */
 export type Use = UsageReport['uses'][number] & { readonly routes: Record<string, number> }
 type Denial = UsageReport['denials'][number]
 type Person = NonNullable<UsageReport['people']>[number]
@@ -29,7 +28,7 @@ export function createUsage(options: {
   logger: Logger
 }): Usage {
   const { keys, now, logger } = options
-  // With the principal, because most keys have one address between two reports.
+  // Most keys have one address between two reports.
   let usual: Principal[] = []
   const others = new Map<string, Use>()
   const denials = new Map<string, Denial>()

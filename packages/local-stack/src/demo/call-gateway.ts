@@ -21,7 +21,7 @@ export interface GatewayAnswer {
   readonly link: string
 }
 
-/** Retries while the gateway is busy. Throws for an unexpected status. */
+/** Throws for an unexpected status. */
 export async function callGateway(
   { gateway, key }: GatewayTarget,
   { method, path, json, csv, ifMatch, expected = [200] }: GatewayRequest,

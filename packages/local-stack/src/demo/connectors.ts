@@ -19,7 +19,6 @@ export function makeConnectors(source: Source): readonly DemoConnector[] {
   }))
 }
 
-/** Creates users (RFC 7643) who exist as people already. */
 export function makeScimUsers({ scenario, people }: Source): readonly object[] {
   return people.rows.slice(0, scenario.scimUsers).map(({ external_id, name, email, title, active }) => ({
     schemas: ['urn:ietf:params:scim:schemas:core:2.0:User'],

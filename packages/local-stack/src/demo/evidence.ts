@@ -82,7 +82,6 @@ type Kind = (typeof kinds)[number]
 
 const kibibyte = 1024
 
-/** Depends only on the number, so it is the same in every tenant. */
 function shapeOf(index: number, seed: string): { kind: Kind; size: number } {
   const random = createRandom(`${seed} file ${index}`)
   const kind = memberOf(kinds, random.int(0, kinds.length - 1))
@@ -91,7 +90,7 @@ function shapeOf(index: number, seed: string): { kind: Kind; size: number } {
   return { kind, size: random.int(1, 40) * kibibyte }
 }
 
-/** Returns bytes that are valid for the type and always the same for the same name. */
+/** Always the same for the same name. */
 export function bytesOf({ fileName, size }: Pick<DemoFile, 'fileName' | 'size'>): Buffer {
   const random = createRandom(`bytes of ${fileName}`)
   switch (fileName.slice(fileName.lastIndexOf('.') + 1)) {

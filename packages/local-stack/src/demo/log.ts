@@ -4,7 +4,6 @@ import { type Random, memberOf } from './random.ts'
 
 type Unlogged = Omit<DemoFinding, 'log'>
 
-/** Adds an entry for each event, and notes until there are `entries` entries. */
 export function fillLog(findings: readonly Unlogged[], entries: number, random: Random): DemoFinding[] {
   const logs = findings.map(entriesOf)
   const talked = findings.flatMap(({ status }, index) => (status === 'draft' ? [] : [index]))

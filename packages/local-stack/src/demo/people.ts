@@ -13,7 +13,6 @@ export interface DemoPeople {
 
 const validators = 12
 
-/** Creates the same people in every tenant, so that a leak is visible. */
 export function makePeople({ counts: { people } }: Scenario, seed: string): DemoPeople {
   const { firstNames, lastNames, titles } = readNames()
   const random = createRandom(`${seed} people`)

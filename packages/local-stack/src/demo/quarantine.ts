@@ -18,7 +18,6 @@ interface QuarantineTarget {
   readonly evidence: SignedCaller
 }
 
-/** Uploads files while the evidence service runs with a scanner that reports malware in every file. */
 export async function seedQuarantine(target: QuarantineTarget, senders: readonly QuarantineSender[]): Promise<void> {
   const lacking: QuarantineSender[] = []
   for (const sender of senders) if (!(await hasQuarantine(target, sender.principal.tenantId))) lacking.push(sender)

@@ -45,7 +45,6 @@ export function memberOf<T>(list: readonly T[], index: number): T {
   return found
 }
 
-/** Splits a whole into integers in proportion to the shares. */
 export function apportion(whole: number, shares: readonly number[]): number[] {
   const total = shares.reduce((sum, share) => sum + share, 0)
   const exact = shares.map((share) => (whole * share) / total)

@@ -12,7 +12,7 @@ export interface RetryLimits {
 const busyStatuses: ReadonlySet<number> = new Set([429, 502, 503, 504])
 const maxDelayMs = 2_000
 
-/** Repeats a request while the service is busy. Returns the last answer when the time is over. */
+/** The last answer when the time is over. */
 export async function retryWhileBusy<Answer>(
   ask: () => Promise<Answer>,
   statusOf: (answer: Answer) => number,

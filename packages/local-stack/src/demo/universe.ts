@@ -17,7 +17,6 @@ interface Input {
   readonly people: DemoPeople
 }
 
-/** Creates a universe whose external ids are the same in every tenant. */
 export function makeUniverse(input: Input): DemoUniverse {
   const { scenario, seed } = input
   const entities = makeEntities(input, createRandom(`${seed} ${scenario.slug} entities`))
@@ -59,7 +58,6 @@ function makeEntities({ scenario, calendar, people }: Input, random: Random): Pu
   })
   const { all, severe, pastDue, regulated } = scenario.counts.entities
   const made = all - ofStories.length
-  // Each property is a share of one shuffled list.
   const order = random.shuffled(Array.from({ length: made }, (_none, index) => index))
   const severeOnes = new Set(order.slice(0, severe - ofStories.filter(isSevere).length))
   const pastDueOnes = new Set(order.slice(-pastDue))
@@ -79,7 +77,6 @@ function makeEntities({ scenario, calendar, people }: Input, random: Random): Pu
         : { rating: random.pick(['medium', 'medium', 'low'] as const), score: random.int(10, 60) }
       return {
         external_id: entityId(ofStories.length + index),
-        // Areas are below the first entity, everything else is below its area.
         parent_external_id: round === 0 ? entityId(0) : entityId(ofStories.length + (index % words.areas.length)),
         name: kind === undefined ? area : `${area}: ${kind.suffix}${copy === 0 ? '' : ` ${copy + 1}`}`,
         type: kind?.type ?? 'business_unit',
@@ -111,7 +108,6 @@ interface HierarchyInput {
   readonly isPrimary: boolean
 }
 
-/** Each level is four times larger than the one above. */
 function makeHierarchy(
   { name, kind, nodes: count, levels }: DemoHierarchy,
   { input, entities, random, isPrimary }: HierarchyInput,

@@ -6,7 +6,6 @@ import { type DemoFile, bytesOf } from './evidence.ts'
 
 export interface EvidenceWriter {
   readonly service: SignedCaller
-  /** The key can revise and attach the files later. */
   readonly principal: Principal
   readonly db: TenantDb
   readonly assertion: () => string
@@ -14,7 +13,7 @@ export interface EvidenceWriter {
 
 const lanes = 4
 
-/** Uploads missing files and returns references to all, in order. */
+/** In order; files that exist are not uploaded again. */
 export async function writeEvidence(files: readonly DemoFile[], writer: EvidenceWriter): Promise<EvidenceRef[]> {
   const before = await listFiles(writer)
   const missing = files.filter(({ fileName }) => !before.has(fileName))

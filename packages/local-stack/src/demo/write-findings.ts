@@ -43,7 +43,6 @@ async function run(tx: Tx, text: string, rows: readonly unknown[], ...values: re
   if (rows.length > 0) await tx.execute({ text, values: [JSON.stringify(rows), ...values] })
 }
 
-/** Assigns the next numbers of each year, in order of time. */
 async function numbered<Row extends { readonly at: Date }>(
   tx: Tx,
   counter: 'reference_counter' | 'action_plan_counter',
@@ -308,7 +307,6 @@ interface Step<Item, Value> {
   readonly number: number
 }
 
-/** Groups the first steps of all items, then the second steps, and so on. */
 function* stepsOf<Item, Value>(
   items: readonly Item[],
   of: (item: Item) => readonly Value[],

@@ -11,7 +11,6 @@ export interface LogWriter {
 
 const perInsert = 500
 
-/** Appends entries in order of time, sealed as the findings service does. */
 export async function writeLog(
   tx: Tx,
   findings: readonly DemoFinding[],

@@ -15,7 +15,6 @@ const style = `
 
 const warning = 'Development sign-in, not for production: anybody may choose anybody here.'
 
-/** Allows the style above, and forms that lead to the console. */
 export const pageHeaders: Readonly<Record<string, string>> = {
   'cache-control': 'no-store',
   'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'",

@@ -4,7 +4,7 @@ import { Provider } from 'oidc-provider'
 import { escape, page, pageHeaders, peoplePage } from './pages.ts'
 import type { DemoPerson } from './people.ts'
 
-/** What tokens hold in place of the usual claims, to imitate another provider. */
+/** To imitate another provider. */
 export interface TokenShape {
   readonly audience?: string
   readonly isOpaque?: boolean
@@ -30,7 +30,6 @@ const halfDaySeconds = 43_200
 const accessTokenSeconds = 300
 const maxFormBytes = 4096
 
-/** An OpenID provider with a button for each person. */
 export function createDevelopmentProvider(options: DevelopmentProviderOptions): Server {
   const { people } = options
   const provider = new Provider(options.issuer, configuration(options))

@@ -10,7 +10,6 @@ export interface RedisClientOptions {
   readonly name: string
   /** Commands reject after this time. Handshakes have longer, so that a slow Redis is not reconnected forever. */
   readonly commandTimeoutMs: number
-  /** Combines the commands of one tick into one write. */
   readonly pipelines?: boolean
 }
 
@@ -56,7 +55,7 @@ export function openRedisClient(url: string, options: RedisClientOptions): Redis
   return answersInTime(requireMaster(address, new Redis({ ...serverOptions(address, options.name), ...own })))
 }
 
-/** Opens a connection for a subscription; subscribe whenever it is `ready`. In a cluster any node will do. */
+/** Subscribe whenever it is `ready`. In a cluster any node will do. */
 export function openRedisSubscriber(url: string, name: string): Redis {
   const address = readAddress(url)
   const own = { autoResubscribe: false, enableOfflineQueue: false }

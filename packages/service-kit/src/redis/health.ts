@@ -15,7 +15,6 @@ export interface RedisHealthOptions {
   readonly use: string
   /** Must settle, and resolves only if Redis carried it out. */
   readonly probe: () => Promise<unknown>
-  /** Called twice a second while Redis is silent. */
   readonly onSilent: () => void
   readonly logger: Logger
   readonly events?: { readonly lost: string; readonly recovered: string }
@@ -26,7 +25,7 @@ const probeEveryMs = 500
 export const silentAfterMs = 3000
 const maxLinesPerMinute = 10
 
-/** Asks Redis twice a second and logs `redis_lost` and `redis_recovered`. */
+/** Twice a second. Logs `redis_lost` and `redis_recovered`. */
 export function watchRedis({
   use,
   probe,

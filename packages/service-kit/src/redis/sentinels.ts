@@ -5,7 +5,7 @@ import { type RedisNode, createConnectorClass } from './guarded-connector.ts'
 
 const masterSchema = z.tuple([z.string().min(1), z.coerce.number().int().min(1).max(65_535)])
 
-/** Asks each sentinel for the master; rejects if none knows. */
+/** Rejects if no sentinel knows the master. */
 export function createMasterFinder(
   { nodes, group, sentinelPassword }: RedisAddress,
   timeoutMs: number,

@@ -20,14 +20,12 @@ export interface Tracing {
   /** Fails if the work rejects. */
   trace<T>(name: string, attributes: SpanStart['attributes'], work: () => Promise<T>): Promise<T>
   logFields(): Readonly<Record<string, string>>
-  /** Exports remaining spans for at most five seconds. */
   close(): Promise<void>
 }
 
 export interface TracingConfig {
   /** Origin of an OTLP receiver; undefined: no tracing. */
   readonly url: string | undefined
-  /** How many of a hundred requests are traced. */
   readonly percent: number
 }
 

@@ -12,7 +12,6 @@ import { findSession, signInRequired } from '../http/session-guard.ts'
 import { gatewayConnections } from './gateway.ts'
 import type { Session } from '../session/content.ts'
 
-/** The headers that the proxy passes to the gateway; all others are removed. */
 const passedHeaders = [
   'accept',
   'accept-language',
@@ -44,7 +43,7 @@ const apiPath = '/api/v1'
 const httpMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 const maxBodyBytes = Math.max(...routeTable.map((route) => route.maxBodyBytes))
 
-/** Proxies `/api/v1/*` and the receipt keys to the gateway with the person's access token. */
+/** With the person's access token. */
 export function apiRoutes(parent: FastifyInstance, deps: ApiDeps, config: ApiConfig): void {
   void parent.register(async (app) => {
     await app.register(compress, {
@@ -65,7 +64,7 @@ export function apiRoutes(parent: FastifyInstance, deps: ApiDeps, config: ApiCon
   })
 }
 
-/** Returns the session with a fresh access token if a page of this console sent the request. */
+/** Throws unless a page of this console sent the request. */
 async function authorize(request: FastifyRequest, deps: ApiDeps, origin: string): Promise<Session> {
   assertSameOrigin(request, origin)
   const session = await findSession(request, deps)
@@ -173,7 +172,7 @@ function isCompressible(
   return method === 'GET' && reply.statusCode === 200 && !isFile && isLong
 }
 
-/** Whether a page sent the request without an action of the person, which does not extend the session. */
+/** Such a request does not extend the session. */
 function isByItself({ method, headers }: FastifyRequest): boolean {
   return method === 'GET' && headers['x-by-itself'] !== undefined
 }

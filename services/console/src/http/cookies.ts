@@ -2,11 +2,10 @@ import type { Config } from '../config.ts'
 
 export interface Cookies {
   readonly session: string
-  /** The cookie of a sign-in in progress; several tabs can have one each. */
+  /** Several tabs can have one each. */
   signIn(id: string): string
-  /** The cookie of a sign-out that continues at the provider. */
   readonly signOut: string
-  /** Returns a `Set-Cookie` value. Without an age, the cookie ends with the browser. */
+  /** Without an age, the cookie ends with the browser. */
   set(name: string, value: string, maxAgeSeconds?: number): string
   clear(name: string): string
 }

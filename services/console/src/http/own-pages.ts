@@ -3,7 +3,6 @@ import { problem } from '@postern/service-kit'
 import type { FastifyRequest } from 'fastify'
 import type { Session } from '../session/content.ts'
 
-/** The header with the CSRF token of the session. */
 const tokenHeader = 'x-csrf-token'
 
 /** Rejects changes without a same-origin proof (Origin, Fetch Metadata) and reads that name another site. */
@@ -21,10 +20,7 @@ function isOurs(site: string | string[], method: string): boolean {
   return site === 'same-origin' || (site === 'none' && !isChange(method))
 }
 
-/**
- * Rejects changes without the session's CSRF token. Reads may omit it, but a wrong token is rejected: another person
- * may have signed in.
- */
+/** Reads may omit the token, but a wrong one is rejected: another person may have signed in. */
 export function assertCsrfToken(request: FastifyRequest, session: Session): void {
   const given = request.headers[tokenHeader]
   if (given === undefined && !isChange(request.method)) return

@@ -3,7 +3,6 @@ import type { Config } from '../config.ts'
 
 const inertPolicy = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-/** Allows scripts with the nonce and connections to this origin only. */
 export function pagePolicy(nonce: string): string {
   return [
     "default-src 'none'",

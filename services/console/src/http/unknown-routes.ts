@@ -2,7 +2,7 @@ import { type ProblemError, problem } from '@postern/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { BuiltPages } from '../pages/assets.ts'
 
-/** Returns the error for unknown routes: 405 with the allowed methods (RFC 9110 §15.5.6) or 404. */
+/** 405 with the allowed methods (RFC 9110 §15.5.6) or 404. */
 export type UnknownRoutes = (request: FastifyRequest, reply: FastifyReply) => ProblemError
 
 export function isPagePath(path: string): boolean {

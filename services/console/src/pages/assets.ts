@@ -7,13 +7,11 @@ export interface Asset {
   /** Undefined if compression does not help. */
   readonly gzip: Buffer | undefined
   readonly type: string
-  /** Whether the name contains a digest of the content. */
   readonly isHashed: boolean
 }
 
 export interface BuiltPages {
   readonly assets: ReadonlyMap<string, Asset>
-  /** Returns the page with the nonce in its scripts and styles. */
   index(nonce: string): string
 }
 
@@ -32,7 +30,7 @@ const types: Readonly<Record<string, string>> = {
 
 const compressible = /^(?:text\/|application\/|image\/svg)/
 
-/** Reads Vite's output, or returns undefined if it is missing. */
+/** Undefined if Vite's output is missing. */
 export function readBuiltPages(folder: string, basePath: string): BuiltPages | undefined {
   const indexPath = join(folder, 'index.html')
   if (!existsSync(indexPath)) return undefined

@@ -4,7 +4,6 @@ import type { BuiltPages } from './assets.ts'
 import { answerUnconfigured } from './message-page.ts'
 import { sendAsset } from './routes.ts'
 
-/** Navigations receive a page that says so, and all other requests a problem. */
 export function unconfiguredRoutes(app: FastifyInstance, pages: BuiltPages | undefined): void {
   void app.register(async (scope) => {
     scope.removeAllContentTypeParsers()

@@ -7,7 +7,7 @@ import type { Sessions } from './sessions.ts'
 import type { SessionStore } from './store.ts'
 
 export interface Access {
-  /** Returns the session with a valid token, or undefined if it has ended. */
+  /** Undefined if the session has ended. */
   fresh(session: Session): Promise<Session | undefined>
 }
 
@@ -20,7 +20,7 @@ export interface AccessParts {
   readonly logger: Logger
 }
 
-/** Tokens are renewed this long before they expire, so that a request still reaches the gateway. */
+/** A request still reaches the gateway then. */
 const renewBeforeMs = 30_000
 /** Longer than the provider and the gateway together. */
 const lockMs = 15_000

@@ -4,7 +4,6 @@ import type { Deps } from '../deps.ts'
 import { assertSameOrigin } from '../http/own-pages.ts'
 import { findSession, signInRequired } from '../http/session-guard.ts'
 
-/** The session as the pages see it, without tokens. */
 export interface SessionAnswer {
   readonly person: { readonly id: string; readonly name: string; readonly email: string | null }
   readonly tenant: { readonly id: string; readonly name: string }

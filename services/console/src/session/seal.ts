@@ -2,7 +2,7 @@ import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:cr
 import type { KeyRing } from '@postern/signed-context'
 
 export interface Seal {
-  /** Encrypts a text; `place` is where it is stored, `bearer` a secret of its owner. */
+  /** `place` is where it is stored, `bearer` a secret of its owner. */
   close(text: string, place: string, bearer: string): string
   /** Returns undefined if the text was changed or moved, the bearer differs, or the key was retired. */
   open(sealed: string, place: string, bearer: string): string | undefined

@@ -4,7 +4,7 @@ import type { Session, SessionContent } from './content.ts'
 import type { Owner, SessionStore } from './store.ts'
 
 export interface Sessions {
-  /** Returns undefined if the provider ended the sign-in in the meantime. */
+  /** Undefined if the provider ended the sign-in in the meantime. */
   begin(content: Omit<SessionContent, 'createdAt' | 'csrfToken'>, begunAt: number): Promise<Session | undefined>
   /** Returns the live session of an untrusted id. */
   find(id: string | undefined): Promise<Session | undefined>

@@ -4,9 +4,9 @@ import type { SessionContent } from './content.ts'
 import { sessionContentSchema } from './content.ts'
 import type { Seal } from './seal.ts'
 
-/** Stores encrypted sessions in Redis under the SHA-256 of their id. */
+/** Encrypted, under the SHA-256 of the id. */
 export interface SessionStore {
-  /** Returns false if the provider ended the sign-in in the meantime. */
+  /** False if the provider ended the sign-in in the meantime. */
   create(id: string, content: SessionContent, times: FirstTimes): Promise<boolean>
   find(id: string): Promise<{ readonly content: SessionContent; readonly seenAt: number } | undefined>
   /** Records a use, unless the session has ended. */
@@ -14,15 +14,15 @@ export interface SessionStore {
   /** Returns false if the session has ended. */
   replace(id: string, content: SessionContent): Promise<boolean>
   remove(id: string): Promise<void>
-  /** Ends the sessions of a sign-in or person, also those that are just being created. Returns the number of ended ones. */
+  /** Also sessions that are just being created. */
   removeOf(owner: Owner, endedAt: number): Promise<number>
-  /** Returns true once for each mark within its lifetime. */
+  /** True once for each mark within its lifetime. */
   markOnce(mark: string, lifeMs: number): Promise<boolean>
   isMarked(mark: string): Promise<boolean>
-  /** Stores a text that `take` returns once within its lifetime. */
+  /** `take` returns it once. */
   keep(id: string, text: string, lifeMs: number): Promise<void>
   take(id: string): Promise<string | undefined>
-  /** Returns the release, or undefined if the lock is taken. */
+  /** Undefined if the lock is taken. */
   lock(id: string, lifeMs: number): Promise<(() => Promise<void>) | undefined>
   ping(): Promise<void>
 }
@@ -42,7 +42,6 @@ export interface FirstTimes extends Times {
 export type Owner =
   | { readonly kind: 'subject'; readonly issuer: string; readonly value: string }
   | { readonly kind: 'sid'; readonly issuer: string; readonly value: string }
-  /** The sessions of a person that have no `sid`. */
   | { readonly kind: 'unnamed'; readonly issuer: string; readonly value: string }
 
 const prefix = 'postern:console'
@@ -56,7 +55,7 @@ const replaceScript = `if redis.call('exists', KEYS[1]) == 0 then return 0 end
   redis.call('hset', KEYS[1], 'content', ARGV[1]) return 1`
 const unlockScript = `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) end`
 
-/** Uses one key per script and transaction, for Redis Cluster. */
+/** One key per script and transaction, for Redis Cluster. */
 export function createSessionStore(redis: RedisConnection, seal: Seal, randomId: () => string): SessionStore {
   return {
     create: async (id, content, { begunAt, seenAt, endsAt, lastEndsAt }) => {

@@ -34,7 +34,6 @@ export interface LockedPlan {
   readonly finding: StoredFinding
 }
 
-/** Locks the plan, or returns undefined if it does not exist. */
 export async function lockPlan(tx: Tx, address: ResourceAddress): Promise<LockedPlan | undefined> {
   const found = await findActionPlan(tx, address)
   if (found === undefined) return undefined
@@ -131,7 +130,7 @@ export async function changePlan(
   return { plan: saved, drafts: isRelinked ? [...drafts, ...(await followPlans(tx, finding.id))] : drafts }
 }
 
-/** Changes the status of a locked plan. An approval moves an open finding to `in_remediation`. */
+/** An approval moves an open finding to `in_remediation`. */
 export async function movePlan(
   tx: Tx,
   { plan, finding }: LockedPlan,
@@ -200,7 +199,7 @@ const faultOfConstraint: ReadonlyMap<string, InputError> = new Map([
   ],
 ])
 
-/** Returns the problem for a broken constraint, or the error itself. */
+/** Errors without a problem are returned. */
 export function problemOfPlan(error: unknown, reasonAt = '/extension_reason'): unknown {
   const constraint = brokenConstraint(error)
   if (constraint === 'action_plan_extension_reason_said') {

@@ -35,7 +35,7 @@ export const planFields = [
 const dayMs = 86_400_000
 const ended: ReadonlySet<ActionPlan['status']> = new Set(['verified', 'rejected', 'cancelled'])
 
-/** Adds computed fields; finished plans count days late up to their completion. */
+/** Finished plans count days late up to their completion. */
 export function planAsRead(stored: StoredPlan, today: CalendarDate): ActionPlan {
   const isOpen = !ended.has(stored.status) && stored.status !== 'implemented'
   const last = isOpen ? today : (stored.completed_date ?? stored.original_due_date)
@@ -58,7 +58,7 @@ export function planStub({ id, reference, version, status }: StoredPlan): Action
 /** A patch checks only the members that it names. */
 const mergedObjects = z.object({ owner: personRefSchema.optional(), estimated_cost: moneySchema.nullish() })
 
-/** Returns the plan after a merge patch (RFC 7396) without its status, or an error. */
+/** RFC 7396, without the status. Returns an error if the result is invalid. */
 export function applyPlanPatch(
   stored: StoredPlan,
   patch: UpdateActionPlan,
@@ -200,7 +200,7 @@ export const planMoves: StateMachine<ActionPlan['status'], PlanSituation> = {
   cancelled: {},
 }
 
-/** Returns the plan in its next status; one that goes back to work has at most 99 percent. */
+/** A plan that goes back to work has at most 99 percent. */
 export function applyPlanMove(plan: StoredPlan, request: ChangeActionPlanStatus): StoredPlan {
   const { to: status } = request
   const given = request.percent_complete ?? plan.percent_complete

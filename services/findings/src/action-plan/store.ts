@@ -51,7 +51,6 @@ export async function countActionPlans(tx: Tx, filter: ActionPlanFilter): Promis
   return rows[0]?.total ?? 0
 }
 
-/** Returns the first plans of each finding, oldest first. */
 export async function listFirstPlans(tx: Tx, findingIds: readonly string[], limit: number): Promise<StoredPlan[]> {
   const rows = await tx.query<PlanRow>(firstOfFindings([findingIds, limit]))
   return rows.map(toPlan)
@@ -108,7 +107,7 @@ export interface NewExtension {
   readonly createdBy: CreatedBy
 }
 
-/** Updates a plan of a locked finding; a new due date needs an extension. */
+/** A new due date needs an extension. */
 export async function updateActionPlan(
   tx: Tx,
   before: StoredPlan,

@@ -44,7 +44,7 @@ export interface BulkRequest<Item> {
   readonly warnings: ReadonlyMap<number, BulkWarnings>
 }
 
-/** Applies all items in one transaction, each in a savepoint. In mode `atomic`, one rejected item rolls back all. */
+/** One transaction with a savepoint for each item. In mode `atomic`, one rejected item rolls back all. */
 export async function runBulk<Item>(
   {
     context,
@@ -135,7 +135,6 @@ function documentOf(
   return problemDocument(code, id, { ...rest, ...(within === undefined ? {} : { errors: within }) })
 }
 
-/** Throws a 412 problem if the item has an outdated version. */
 export function assertItemVersion(version: number | undefined, present: number | undefined): void {
   if (version !== undefined && version !== present) {
     throw problem('precondition_failed', {
@@ -144,7 +143,6 @@ export function assertItemVersion(version: number | undefined, present: number |
   }
 }
 
-/** Throws a 428 problem for an `id` without a `version`. */
 export function requireItemVersion(item: {
   readonly id?: string | undefined
   readonly version?: number | undefined
@@ -157,7 +155,7 @@ export function requireItemVersion(item: {
   }
 }
 
-/** Drops null members, which mean removal in a merge patch. */
+/** Null means removal in a merge patch. */
 export function withoutNulls(item: object): unknown {
   return mergePatch({}, item)
 }

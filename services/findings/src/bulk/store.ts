@@ -1,7 +1,7 @@
 import type { ResourceAddress } from '@postern/contracts'
 import { type Tx, statement } from '@postern/tenant-db'
 
-/** Runs work in a savepoint, which must not overlap others. */
+/** Savepoints must not overlap. */
 export async function attempt<T>(tx: Tx, work: () => Promise<T>): Promise<T> {
   // Not awaited: if the savepoint fails, so does the next statement.
   tx.execute(begin([])).catch(() => undefined)
@@ -16,7 +16,7 @@ export async function attempt<T>(tx: Tx, work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Locks findings in order of id, so that bulk requests cannot deadlock each other. */
+/** In order of id, so that bulk requests cannot deadlock each other. */
 export async function lockAll(
   tx: Tx,
   { findings, plans }: { readonly findings: readonly ResourceAddress[]; readonly plans: readonly ResourceAddress[] },

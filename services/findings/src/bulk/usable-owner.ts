@@ -6,10 +6,7 @@ interface Owned {
   readonly owner?: PersonPatch | null | undefined
 }
 
-/**
- * Drops invalid e-mail addresses of owners and returns warnings. If an owner has no other member, the address becomes
- * the name.
- */
+/** If an owner has no other member, the address becomes the name. */
 export function withUsableOwners<Item extends Owned>(
   sent: readonly OwnItem<Item>[],
 ): { readonly items: readonly OwnItem<Item>[]; readonly warnings: ReadonlyMap<number, BulkWarnings> } {

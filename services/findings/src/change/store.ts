@@ -58,7 +58,7 @@ export async function findBounds(tx: Tx): Promise<FeedBounds> {
   }
 }
 
-/** Places a limited number of changes. Returns whether more may be left. */
+/** Returns whether more may be left. */
 export async function placeChanges(tx: Tx): Promise<boolean> {
   const [row] = await tx.query<{ more: boolean }>({
     name: 'findings_place_changes',
@@ -68,7 +68,7 @@ export async function placeChanges(tx: Tx): Promise<boolean> {
   return row?.more ?? false
 }
 
-/** Returns undefined if the position does not exist or was pruned. */
+/** Undefined if the position does not exist or was pruned. */
 export async function findMark(tx: Tx, position: string): Promise<string | undefined> {
   const [row] = await tx.query<{ id: string }>({
     name: 'findings_feed_batch',
@@ -89,7 +89,7 @@ function markOf(batch: string): string {
 /** Limits the time of a statement. */
 export const walkLength = 20_000
 
-/** Returns the given kinds among the next `walk` changes, in commit order. */
+/** In commit order. */
 export async function listChanges(
   tx: Tx,
   {
@@ -149,7 +149,7 @@ const behind = `
              and (b.position > $1::bigint or c.ordinal > $2)
            order by b.position, c.ordinal`
 
-/** Returns undefined if there are fewer than `walk` changes. */
+/** Undefined if there are fewer than `walk` changes. */
 export async function findWalkEnd(
   tx: Tx,
   after: Omit<FeedPlace, 'mark'>,

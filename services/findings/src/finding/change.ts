@@ -59,7 +59,7 @@ const unproved: InputError = {
   detail: 'must not become critical or high, because the finding was closed without evidence: reopen it first',
 }
 
-/** Changes the status of a locked finding; `today` is a day in UTC. */
+/** `today` is a day in UTC. */
 export async function moveFinding(
   tx: Tx,
   finding: StoredFinding,
@@ -83,7 +83,7 @@ export async function moveFinding(
   return { finding: followed.finding, drafts: [draft, ...followed.drafts] }
 }
 
-/** Moves a newly open finding to `in_remediation` if one of its plans was approved before. */
+/** If one of its plans was approved before. */
 export async function followPlansUnderWay(
   tx: Tx,
   finding: StoredFinding,
@@ -97,7 +97,6 @@ export async function followPlansUnderWay(
   return { finding: saved, drafts: [{ findingId: finding.id, kind: 'status_change', body, changes }] }
 }
 
-/** Returns the problem for a broken constraint, or the error itself. */
 export function problemOfFinding(error: unknown): unknown {
   const constraint = brokenConstraint(error)
   const fault = faultOfConstraint(constraint ?? '')

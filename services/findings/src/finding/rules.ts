@@ -55,7 +55,7 @@ export function asStub({ id, reference, version, status }: StoredFinding): Findi
   return { id, reference, version, status }
 }
 
-/** Returns all errors of a new finding. The database also checks what needs its clock or other rows. */
+/** The database also checks what needs its clock or other rows. */
 export function creationFaults(finding: CreateFinding): InputError[] {
   return [
     ...(['identified_date', 'target_date'] as const).flatMap((field) => {
@@ -139,7 +139,7 @@ const mergedObjects = z.object({
   management_response: managementResponseSchema.nullish(),
 })
 
-/** Returns the finding after a merge patch (RFC 7396), or an error. */
+/** RFC 7396. Returns an error if the result is invalid. */
 export function applyPatch(
   stored: StoredFinding,
   patch: UpdateFinding,

@@ -9,7 +9,7 @@ export async function findFindingId(tx: Tx, address: ResourceAddress): Promise<s
   return rows[0]?.id
 }
 
-/** Locks a finding with its recommendations, plans and log. */
+/** With its recommendations, plans and log. */
 export async function lockFinding(tx: Tx, address: ResourceAddress): Promise<StoredFinding | undefined> {
   if (address.by === 'external-id') return await lockNamed(tx, address)
   const [, stored] = await Promise.all([
@@ -61,7 +61,7 @@ export async function findProgress(tx: Tx, findingId: string): Promise<FindingPr
   }
 }
 
-/** Updates a locked finding; the database sets the closing day. */
+/** The database sets the closing day. */
 export async function updateFinding(tx: Tx, before: StoredFinding, after: StoredFinding): Promise<StoredFinding> {
   const isRelinked = after.entity_ids.join() !== before.entity_ids.join()
   const [rows] = await Promise.all([

@@ -127,7 +127,6 @@ export function needsEvidence({ severity }: Pick<Finding, 'severity'>): boolean 
   return severity === 'critical' || severity === 'high'
 }
 
-/** Drops fields that do not belong to the next status. */
 export function applyMove(finding: StoredFinding, request: ChangeFindingStatus): StoredFinding {
   const { to: status } = request
   return {
@@ -140,7 +139,6 @@ export function applyMove(finding: StoredFinding, request: ChangeFindingStatus):
   }
 }
 
-/** Returns the same day of a later month, or that month's last. */
 export function monthsFrom(date: CalendarDate, months: number): CalendarDate {
   const [year = 0, month = 1, day = 1] = date.split('-').map(Number)
   const lastDay = new Date(Date.UTC(year, month + months, 0)).getUTCDate()

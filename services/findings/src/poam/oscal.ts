@@ -17,7 +17,7 @@ export function oscalUuid(tenantId: string, name: string): string {
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
 }
 
-/** Returns an OSCAL string; undefined if the text is blank. */
+/** Undefined if the text is blank. */
 export function oneLine(text: string): string | undefined {
   const line = xmlText(text).replaceAll(/\s+/gu, ' ').trim()
   return line === '' ? undefined : line
@@ -41,7 +41,7 @@ export function markup(text: string): string {
   )
 }
 
-/** Replaces characters that XML 1.0 does not allow with U+FFFD. */
+/** XML 1.0 does not allow these characters. */
 export function xmlText(text: string): string {
   // oxlint-disable-next-line no-control-regex
   return text.toWellFormed().replaceAll(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '\ufffd')

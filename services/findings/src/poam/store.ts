@@ -19,14 +19,12 @@ export async function findLastChange(tx: Tx, findingIds: readonly string[]): Pro
 export interface Piece {
   readonly part: 'observation' | 'risk' | 'log' | 'finding' | 'item'
   readonly findingId: string
-  /** The last entry of the previous piece of a log. */
   readonly after: number
 }
 
 /** Few, because a log entry can be long. */
 export const entriesPerPiece = 5
 
-/** Only the members that its part needs are set. */
 export interface StoredPiece {
   readonly part: Piece['part']
   readonly finding: StoredFinding | null
@@ -36,7 +34,7 @@ export interface StoredPiece {
   readonly evidence: readonly (readonly EvidenceRef[])[] | null
 }
 
-/** Returns the content of the pieces in order; `today` is a day in UTC. */
+/** `today` is a day in UTC. */
 export async function listPieces(tx: Tx, wanted: readonly Piece[], today: string): Promise<StoredPiece[]> {
   return await tx.query<StoredPiece & Record<string, unknown>>(
     pieces([

@@ -3,10 +3,7 @@ import type { LogDraft } from '../tracker-log/rules.ts'
 import { stepsToPlans } from './rules.ts'
 import { listCarriedOut, updateRecommendation } from './store.ts'
 
-/**
- * Brings recommendations of a locked finding to the status of their plans. Call it after a change of a plan or a
- * response.
- */
+/** Call it after a change of a plan or a response. */
 export async function followPlans(tx: Tx, findingId: string): Promise<LogDraft[]> {
   const drafts: LogDraft[] = []
   for (const { recommendation, byPlans } of await listCarriedOut(tx, findingId)) {

@@ -27,7 +27,7 @@ const moves: Readonly<Record<Recommendation['status'], readonly Recommendation['
   superseded: [],
 }
 
-/** Returns the possible next statuses; the database enforces the same ones. */
+/** The database enforces the same ones. */
 export function allowedMoves(status: Recommendation['status']): readonly Recommendation['status'][] {
   return moves[status]
 }
@@ -36,7 +36,7 @@ export function recommendationStub({ id, reference, version, status }: Recommend
   return { id, reference, version, status }
 }
 
-/** Applies a merge patch; the first response also sets the status. */
+/** The first response also sets the status. */
 export function applyRecommendationPatch(stored: Recommendation, patch: UpdateRecommendation): Recommendation {
   const response = patch.response ?? stored.response
   const responded = stored.status === 'submitted' && patch.response !== undefined

@@ -11,13 +11,10 @@ interface Naming extends NamingPeople {
   readonly evidence_refs?: readonly EvidenceRef[] | undefined
 }
 
-/** Throws a 422 problem for missing resources, except those that `before` has. */
+/** `before` may name missing resources. */
 export type ReferenceCheck = (body: Naming, before?: Naming) => void
 
-/**
- * Asks which of the named resources exist. Throws a 503 problem if a service does not answer. Call it before the
- * transaction.
- */
+/** Throws a 503 problem if a service does not answer. Call it before the transaction. */
 export async function referenceCheck(
   { universe, evidence }: Pick<Deps, 'universe' | 'evidence'>,
   request: Pick<RequestInfo, 'context' | 'requestId'>,

@@ -39,7 +39,6 @@ const writtenSchema = z.union([logEntrySchema.omit({ position: true }), logEntry
 
 const batch = 500
 
-/** Registers the log's routes, which never change or remove an entry. */
 export function trackerLogRoutes(
   app: App,
   deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'sealer' | 'universe' | 'evidence'>,

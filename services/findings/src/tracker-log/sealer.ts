@@ -29,7 +29,7 @@ interface Runs {
   next: Promise<void> | undefined
 }
 
-/** Opens the sealer of this process; only one process seals a tenant's log at a time. */
+/** Only one process seals a tenant's log at a time. */
 export function openLogSealer({
   db,
   checkpoints,

@@ -5,18 +5,18 @@ import { CompactSign, type JWK, base64url, calculateJwkThumbprint, decodeProtect
 import type { ReportBadEnd } from './report-bad-end.ts'
 
 export interface CheckpointSigner {
-  /** Returns a compact JWS (RFC 7515, EdDSA) of the checkpoint as JSON. */
+  /** RFC 7515, EdDSA. */
   sign(checkpoint: Checkpoint): Promise<string>
   /** Returns undefined if no published key signed it. */
   verify(jws: string): Promise<Checkpoint | undefined>
-  /** Parses a checkpoint with an unknown key; undefined if it is not one. */
+  /** Undefined if the text is no checkpoint. */
   parseUnverified(jws: string): Checkpoint | undefined
   readonly reportBadEnd: ReportBadEnd
   /** RFC 7517, the signing key first. */
   readonly publicKeys: readonly JWK[]
 }
 
-/** Opens the signer. The first key signs; key ids are RFC 7638 thumbprints. */
+/** The first key signs; key ids are RFC 7638 thumbprints. */
 export async function openCheckpointSigner(
   [key, ...others]: SigningKeys,
   reportBadEnd: ReportBadEnd = () => undefined,

@@ -19,7 +19,6 @@ export interface Appended {
   readonly signed: SignedEnd | undefined
 }
 
-/** Appends entries to their locked findings, in the transaction of the change. */
 export async function appendEntries(tx: Tx, actor: CreatedBy, drafts: readonly LogDraft[]): Promise<Appended> {
   const findingIds = [...new Set(drafts.map(({ findingId }) => findingId))]
   const [heads, signed, [clock]] = await Promise.all([
@@ -131,7 +130,7 @@ export interface StoredEntry {
   readonly hash: string
 }
 
-/** Returns entries in order of `seq`, including those without a position. */
+/** Including those without a position. */
 export async function listFindingEntries(
   tx: Tx,
   findingId: string,
@@ -180,7 +179,6 @@ export async function saveSignedEnd(tx: Tx, { day, position, root, jws }: Stored
 
 export interface Sealed {
   readonly checkpoint: StoredCheckpoint | undefined
-  /** Whether a finished day has entries but no checkpoint. */
   readonly isBehind: boolean
   /** The database's day (UTC). */
   readonly today: string
@@ -203,12 +201,10 @@ interface SealedRow {
   readonly today: string
 }
 
-/** Locks the end of the log until the transaction ends. */
 export async function lockLog(tx: Tx): Promise<void> {
   await tx.query(holdEnd([]))
 }
 
-/** Returns the end of the last finished day up to `day` without a checkpoint. */
 export async function findDayEnd(
   tx: Tx,
   day: string,

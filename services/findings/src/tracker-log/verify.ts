@@ -6,7 +6,7 @@ import { type StoredEntry, listFindingEntries } from './store.ts'
 
 const batch = 500
 
-/** Verifies the chain of a finding without trusting stored entries. */
+/** Does not trust stored entries. */
 export async function verifyLog(db: TenantDb, tenant: RequestContext, findingId: string): Promise<LogVerification> {
   tenant.share?.enterLargeAnswer()
   let last: Anchor = { seq: 0, hash: null }

@@ -18,13 +18,12 @@ type Request = Pick<RequestInfo, 'context' | 'requestId'>
 
 /** Calls reject with a ServiceUnavailableError. */
 export interface Universe {
-  /** Returns the entities of a subtree, or undefined if there are too many. */
+  /** Undefined if there are too many entities. */
   subtree(request: Request, body: SubtreeBody): Promise<readonly string[] | undefined>
-  /** Returns the names of up to 1,000 entities that exist. */
+  /** Up to 1,000 entities that exist. */
   names(request: Request, ids: readonly string[]): Promise<EntityNamesAnswer['entities']>
   /** Waits at most a second. */
   people(request: Request, emails: readonly string[]): Promise<LookupPeopleAnswer['people']>
-  /** Returns the ids that match no resource of the tenant. */
   unknown(request: Request, ids: AskedReferences): Promise<UnknownReferences>
 }
 

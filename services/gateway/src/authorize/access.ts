@@ -10,7 +10,7 @@ export interface Denial {
   readonly allowed?: readonly string[]
 }
 
-/** Returns why a principal may not call a route, or undefined. HOT PATH. */
+/** Undefined if the principal may call the route. HOT PATH. */
 export function denialOf(route: Route, principal: Principal): Denial | undefined {
   const { access } = route
   switch (access.kind) {

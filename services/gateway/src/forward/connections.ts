@@ -2,10 +2,7 @@ import { type Dispatcher, Pool } from 'undici'
 import { NoConnectionError } from './upstream-errors.ts'
 
 export interface Connections {
-  /**
-   * Sends a request on a free connection; waiting tenants are served in rotation. Fails with a NoConnectionError if too
-   * many wait.
-   */
+  /** Waiting tenants are served in rotation. Fails with a NoConnectionError if too many wait. */
   dispatch(options: Dispatcher.DispatchOptions, handler: PooledRequest, tenantId: string): void
   destroy(): Promise<void>
 }
@@ -32,7 +29,7 @@ export interface ConnectionLimits {
   readonly waiting: number
 }
 
-/** Opens up to `limits.connections` connections to an origin on demand, each with one request at a time. */
+/** On demand, each with one request at a time. */
 export function openConnections(origin: string, limits: ConnectionLimits, options: Pool.Options): Connections {
   const pool = new Pool(origin, { ...options, connections: limits.connections, pipelining: 1 })
   let busy = 0
@@ -79,13 +76,12 @@ export function openConnections(origin: string, limits: ConnectionLimits, option
   }
 
   function wait(request: Dispatcher.DispatchOptions, handler: PooledRequest, tenantId: string): void {
-    // The gateway holds what has arrived of a body.
     const most = (request.body ?? null) === null ? limits.waiting : Math.min(limits.waiting, limits.perTenant)
     const mayWait = (): boolean => {
       const has = waiting.get(tenantId)?.length ?? 0
       return has < most && mayHaveMore(has, limits.waiting - waitingCount)
     }
-    // The head of the queue may still be live after the entries behind it have ended.
+    // The head of the queue may still be live.
     if (!mayWait()) dropEndedRequests()
     if (!mayWait()) {
       handler.refuse()
@@ -124,8 +120,8 @@ export function openConnections(origin: string, limits: ConnectionLimits, option
 }
 
 /**
- * A request that uses one connection and releases it once, at its end, even if its own code throws. HOT PATH: a base class instead of a
- * wrapper, because undici calls it five times for each request.
+ * Releases its connection once, at its end, even if its own code throws. HOT PATH: a base class instead of a wrapper,
+ * because undici calls it five times for each request.
  */
 export abstract class PooledRequest implements Dispatcher.DispatchHandler {
   #tenantId = ''

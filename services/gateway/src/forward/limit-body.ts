@@ -3,19 +3,18 @@ import { Readable } from 'node:stream'
 import { countPassedBytes, onceRead } from '@postern/service-kit'
 import { BodyTooLargeError, BodyTooSlowError, EmptyBodyError } from './upstream-errors.ts'
 
-/** Bytes that must arrive in each `withinMs`, so that slow bodies do not occupy connections. */
+/** In each `withinMs`. */
 const leastBytes = 10 * 1024
 
 /**
- * Streams a body and fails it if it grows beyond `maxBytes` or arrives too slowly. Holds one chunk at a time. HOT PATH: a Readable
- * instead of a Transform, which does more work for each chunk.
+ * Fails a body that grows beyond `maxBytes` or arrives too slowly. HOT PATH: a Readable instead of a Transform, which
+ * does more work for each chunk.
  */
 export function limitBody(request: IncomingMessage, maxBytes: number, withinMs: number): Readable {
   let total = 0
   let atLastCheck = 0
   const body = new Readable({
-    // undici sends the length of a byte stream that ended early, which the signature does not cover. It does not know
-    // the length of a stream of objects.
+    // undici sends the length of a byte stream that ended early, which the signature does not cover.
     objectMode: true,
     highWaterMark: 1,
     read: () => {
@@ -23,7 +22,6 @@ export function limitBody(request: IncomingMessage, maxBytes: number, withinMs: 
     },
     destroy: (error, done) => {
       clearInterval(timer)
-      // `endAnswer` and `sendProblem` discard the rest of the body.
       request.off('data', onData)
       request.off('end', onEnd)
       done(error)
@@ -48,7 +46,6 @@ export function limitBody(request: IncomingMessage, maxBytes: number, withinMs: 
   }
   const timer = setInterval(() => onceRead(look), withinMs)
   timer.unref()
-  // An error after an early answer must not end the process.
   body.on('error', () => undefined)
   request.once('error', (error) => body.destroy(error))
   request.once('aborted', () => body.destroy(new Error('the client broke off')))

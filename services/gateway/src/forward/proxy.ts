@@ -26,9 +26,8 @@ export interface Forwarding {
   readonly target: UpstreamTarget
   /** Alternating names and values, including the platform's. */
   readonly headers: string[]
-  /** Alternating names and values. The response's own headers are added to them. */
+  /** Alternating names and values. */
   readonly answerHeaders: string[]
-  /** If the process ends soon, the answer closes the client's connection. */
   readonly isDraining: () => boolean
   readonly hasBody: boolean
   readonly maxBodyBytes: number
@@ -36,11 +35,10 @@ export interface Forwarding {
   /** A slower body than 10 KiB in this time fails, unless the service is slow. */
   readonly clientTimeoutMs: number
   readonly openRequests: Pick<OpenRequests, 'add' | 'remove'>
-  /** Limits the bytes of requests that wait for a connection. */
   readonly connectionBudget: ReadAheadBudget
-  /** Called once; status 0: the client disconnected first. */
+  /** Status 0: the client disconnected first. */
   readonly onDone: (exchange: Exchange, status: number) => void
-  /** Called if the service failed, not for errors of the client. */
+  /** Not called for errors of the client. */
   readonly onFailure: (exchange: Exchange, error: unknown) => void
 }
 
@@ -61,7 +59,6 @@ function hasTarget(name: string): boolean {
   return name === 'location' || name === 'link'
 }
 
-/** Puts the base path before a path-absolute `Location` or target of a `Link`. */
 function prependBasePath(value: string, basePath: string): string {
   return value.startsWith('/') ? basePath + value : value.replaceAll('</', `<${basePath}/`)
 }
@@ -70,8 +67,7 @@ function prependBasePath(value: string, basePath: string): string {
 const connectionWithinMs = 10_000
 
 /**
- * Sends a request to its service once and streams both bodies. HOT PATH: `dispatch` with one handler object for each request, because
- * undici's stream API needs more processor time.
+ * HOT PATH: `dispatch` with one handler object for each request, because undici's stream API needs more processor time.
  */
 export function forward(forwarding: Forwarding): void {
   const { exchange, target, headers, hasBody, maxBodyBytes, answerWithinMs, clientTimeoutMs } = forwarding
@@ -116,7 +112,7 @@ function methodOf(method: string): Dispatcher.HttpMethod {
 /** Longer bodies are written as bytes. */
 const maxTextBytes = 8192
 
-/** Ends an answer whose whole body is there. HOT PATH. */
+/** HOT PATH. */
 function endAtOnce(response: ServerResponse, body: Buffer): void {
   if (body.length > maxTextBytes) {
     response.end(body)
@@ -128,7 +124,6 @@ function endAtOnce(response: ServerResponse, body: Buffer): void {
   response.end()
 }
 
-/** A class, because undici calls methods of one object per request. */
 class AnswerHandler extends PooledRequest implements OpenRequest {
   readonly exchange: Exchange
   checkedAt = 0
@@ -143,7 +138,6 @@ class AnswerHandler extends PooledRequest implements OpenRequest {
   #done = false
   /** The next piece begins a problem document whose type lacks the base path. */
   #publishesType = false
-  /** Runs while the client or a free connection is awaited. */
   #timer: NodeJS.Timeout | undefined
 
   constructor(forwarding: Forwarding, body: Readable | null) {
@@ -219,7 +213,6 @@ class AnswerHandler extends PooledRequest implements OpenRequest {
     const ofThisHop = parseConnectionHeader(headers['connection'])
     this.#publishesType = target.basePath !== '' && String(headers['content-type']).startsWith(problemMediaType)
     for (const name in headers) {
-      // The type of a problem grows by the base path.
       if (this.#publishesType && name === 'content-length') continue
       if (!passed.has(name) || ofThisHop.has(name) || (isHeadInPost && name === 'content-length')) continue
       const value = headers[name]
@@ -239,7 +232,6 @@ class AnswerHandler extends PooledRequest implements OpenRequest {
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     const { request, response } = this.#forwarding.exchange
     if (this.#publishesType) {
-      // A service writes the beginning of a problem document in one piece.
       this.#publishesType = false
       chunk = publishType(chunk, this.#forwarding.target.basePath)
     }
@@ -251,7 +243,6 @@ class AnswerHandler extends PooledRequest implements OpenRequest {
     countPassedBytes(chunk.length)
     if (response.write(chunk)) return
     controller.pause()
-    // An answer that waits behind another one gets no `close`.
     this.#timer = setTimeout(() => controller.abort(new Error('the client takes nothing')), stalledReaderMs)
     this.#timer.unref()
     response.once('drain', () => {

@@ -8,7 +8,7 @@ export class DatabasesDifferError extends Error {
 }
 
 export interface SharedDatabaseCheck {
-  /** Asks every service for its database; one that does not answer keeps what it reported before. */
+  /** A service that does not answer keeps what it reported before. */
   refresh(): Promise<void>
   /** Throws DatabasesDifferError. */
   assertShared(): void
@@ -17,7 +17,7 @@ export interface SharedDatabaseCheck {
 const timeoutMs = 2_000
 const readySchema = z.object({ database: z.string().optional() })
 
-/** Compares the databases that the services report. `urls` are origins by name. */
+/** `urls` are origins by name. */
 export function createSharedDatabaseCheck(urls: Readonly<Record<string, string>>, logger: Logger): SharedDatabaseCheck {
   const databases = new Map<string, string>()
   let differed = false
@@ -34,7 +34,7 @@ export function createSharedDatabaseCheck(urls: Readonly<Record<string, string>>
       const answer = readySchema.safeParse(await body.json())
       if (statusCode === 200 && answer.data?.database !== undefined) databases.set(name, answer.data.database)
     } catch {
-      // Requests to the service fail and are reported where they are forwarded.
+      // Requests to the service are reported where they fail.
     }
   }
 

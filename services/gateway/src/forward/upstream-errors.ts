@@ -55,7 +55,7 @@ const notReached: UpstreamFailure = {
 }
 const late: ReadonlySet<string> = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])
 
-/** Returns 503 if the service was not reached, 504 if it was silent, 502 if the exchange broke off. */
+/** 503 if the service was not reached, 504 if it was silent, 502 if the exchange broke off. */
 export function upstreamFailure(error: unknown): UpstreamFailure {
   if (error instanceof BodyTooLargeError) {
     return { code: 'content_too_large', detail: 'The body is larger than this operation accepts.' }

@@ -4,7 +4,6 @@ import { type Signer, createSigner } from '@postern/signed-context'
 import type { GatewayConfig } from '../config.ts'
 import { type Connections, openConnections } from './connections.ts'
 
-/** Only the gateway and the service have the signer's secret. */
 export interface UpstreamTarget {
   readonly name: Upstream
   readonly pool: Connections
@@ -21,7 +20,7 @@ export interface Upstreams {
 
 const connectTimeoutMs = 2000
 
-/** A chunk has up to 64 KiB: with a buffer of that size, each chunk would pause the client. */
+/** With a buffer of 64 KiB, each chunk would pause the client. */
 const sendBufferBytes = 256 * 1024
 
 /** For a client that does not read. */

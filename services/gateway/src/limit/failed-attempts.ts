@@ -3,10 +3,7 @@ import { networkOf } from '../authenticate/addresses.ts'
 import type { Clocks } from '../authenticate/clocks.ts'
 import { createMinuteCounts, windowMs } from './minute-counts.ts'
 
-/**
- * Counts failed authentications of each client network, over all gateways. Above the limit, look-ups are rejected for
- * the rest of the minute; keys in memory still work.
- */
+/** Above the limit, look-ups of a client network are rejected for the rest of the minute; keys in memory still work. */
 export interface FailedAttempts {
   /** Does not wait for Redis. */
   note(address: string): void
@@ -22,7 +19,7 @@ if failures == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
 return failures
 `
 
-/** Creates the counts; without Redis each gateway counts separately. */
+/** Without Redis each gateway counts separately. */
 export function createFailedAttempts(options: {
   readonly redis: RedisClient
   readonly isHealthy?: () => boolean

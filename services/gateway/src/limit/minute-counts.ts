@@ -2,13 +2,12 @@ import { LRUCache } from 'lru-cache'
 import { networkOf } from '../authenticate/addresses.ts'
 import type { Clocks } from '../authenticate/clocks.ts'
 
-/** Counts of one network in its current minute. */
 export interface MinuteCount {
   total: number
   readonly windowEnds: number
 }
 
-/** Counts by network: an IPv4 address or an IPv6 /64. */
+/** By network: an IPv4 address or an IPv6 /64. */
 export interface MinuteCounts {
   of(address: string): MinuteCount
   /** Returns seconds to wait for more than `limit`, or 0. Starts no minute. */

@@ -1,33 +1,28 @@
 import type { Clocks } from '../authenticate/clocks.ts'
 import type { TokenLease, TokenSource } from './token-source.ts'
 
-/** A limit of a key, a person, a tenant, or a tenant's reserve for people. */
 export interface Bucket {
   readonly kind: 'api_key' | 'user' | 'tenant' | 'people'
   readonly tenantId: string
   readonly id: string
   readonly limit: number
-  /** The enforced limit; without Redis, this gateway's share. */
+  /** Without Redis, this gateway's share. */
   effectiveLimit: number
   /** The header RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers) for `effectiveLimit`. */
   policy: string
-  /** Requests that this gateway may still accept in this window. */
   tokens: number
-  /** Tokens left in Redis at the last answer. */
   left: number
   /** End of the tokens' validity (monotonic), not after the end of the window. */
   windowEnds: number
   /** When the window has certainly ended. */
   windowOver: number
-  /** Requests that this gateway accepted in this window. */
   used: number
-  /** Accepted requests that Redis has not counted yet. */
   owed: number
   batch: number
   /** When Redis last failed; undefined after an answer. */
   failedAt: number | undefined
   readonly madeAt: number
-  /** The bucket was removed, so holders must get the current one. */
+  /** Holders must get the current bucket. */
   isForgotten: boolean
 }
 
@@ -52,18 +47,15 @@ export type Verdict =
   | { readonly kind: 'allowed' }
   | { readonly kind: 'refused'; readonly bucket: Bucket; readonly retryAfterSeconds: number }
 
-/**
- * Counts requests per minute of each key or person and each tenant, over all gateways. A limit is exceeded by at most
- * 4 percent. Without Redis each gateway enforces its share (decision 26).
- */
+/** A limit is exceeded by at most 4 percent. Without Redis each gateway enforces its share (decision 26). */
 export interface RateLimit {
-  /** The limits of a caller. Use them in the same tick. HOT PATH. */
+  /** Use them in the same tick. HOT PATH. */
   limitsOf(caller: Caller): Limits
-  /** Consumes a token of each limit if they are available. HOT PATH: no I/O. */
+  /** HOT PATH: no I/O. */
   tryTake(limits: Limits): boolean
-  /** Consumes a token of each limit, and fetches more if necessary. */
+  /** Fetches more tokens if necessary. */
   take(limits: Limits): Promise<Verdict>
-  /** Returns this gateway's share of each limit, which is 1 while Redis counts. */
+  /** 1 while Redis counts. */
   limitShare(): number
 }
 
@@ -83,12 +75,11 @@ const unknownGateways = 10
 const peopleShare = 10
 const mostForPeople = 1200
 
-/** A reserve, so that administrators can revoke a key that used up the rest. */
 function reserveForPeople(tenantLimit: number): number {
   return Math.min(mostForPeople, Math.floor(tenantLimit / peopleShare))
 }
 
-/** Creates the limits. `gateways` returns the number of gateways with a lease, if known. */
+/** `gateways` returns the number of gateways with a lease, if known. */
 export function createRateLimit(options: {
   readonly source: TokenSource
   readonly clocks: Clocks
@@ -234,7 +225,7 @@ export function createRateLimit(options: {
     bucket.windowOver = received + lease.windowLeftMs
   }
 
-  /** Uses this gateway's share without Redis, which receives the count later. */
+  /** Redis receives the count later. */
   function takeShare(bucket: Bucket, now: number): void {
     if (now >= bucket.windowEnds) startOwnWindow(bucket, now)
     enforce(bucket, shareOf(bucket))

@@ -10,7 +10,7 @@ export interface TokenLease {
 
 export interface TokenSource {
   isHealthy(): boolean
-  /** Counts up to `wanted` tokens. Rejects if Redis is slow. */
+  /** Rejects if Redis is slow. */
   lease(name: string, limit: number, wanted: number): Promise<TokenLease>
 }
 

@@ -10,9 +10,7 @@ export interface ClientHeaders {
   readonly duplicate: string | undefined
 }
 
-/**
- * Sorts raw headers in one pass. Headers that `Connection` names are not forwarded (RFC 9110, section 7.6.1). HOT PATH.
- */
+/** One pass. Headers that `Connection` names are not forwarded (RFC 9110, section 7.6.1). HOT PATH. */
 export function readHeaders(rawHeaders: readonly string[]): ClientHeaders {
   const passed: string[] = []
   // V8 has one shape for all requests.
@@ -86,7 +84,7 @@ function keepSigned(signed: Signed, name: SignedHeader, value: string): boolean 
   }
 }
 
-/** Returns false if a single-valued header is repeated. */
+/** False if a single-valued header is repeated. */
 function keepRead(read: Read, name: ReadHeader, value: string): boolean {
   switch (name) {
     case 'authorization':

@@ -34,7 +34,7 @@ const read: readonly string[] = [
 const maxKnown = 512
 const known = new Map<string, HeaderUse>()
 
-/** Returns the use of a header, by its name in any case. HOT PATH: cached by spelling. */
+/** The name can have any case. HOT PATH: cached by spelling. */
 export function useOfHeader(name: string): HeaderUse {
   const before = known.get(name)
   if (before !== undefined) return before

@@ -14,7 +14,7 @@ export interface NewKey {
 
 const base = '/api/v1/api-keys'
 
-/** Lists all keys, newest first. `onPage` receives the keys so far. */
+/** Newest first. `onPage` receives the keys so far. */
 export async function listKeys(signal: AbortSignal, onPage: (keys: readonly ApiKey[]) => void): Promise<ApiKey[]> {
   const keys: ApiKey[] = []
   let next: string | undefined = `${base}?limit=1000`
@@ -58,7 +58,7 @@ export async function listEvents(
   return { events: body, hasMore: nextPage(headers.get('link')) !== undefined }
 }
 
-/** Creates a key; repeating it with the same `attempt` creates no second one. */
+/** The same `attempt` creates no second key. */
 export async function createKey(body: NewKey, attempt: string, signal: AbortSignal): Promise<CreatedApiKey> {
   const headers = { 'idempotency-key': attempt }
   return (await request<CreatedApiKey>(base, { method: 'POST', body, headers, signal })).body
@@ -69,7 +69,6 @@ export interface Rotation {
   readonly expires_in?: '30d' | '90d' | '1y'
 }
 
-/** Creates the successor of a key, which ends after the overlap. */
 export async function rotateKey(
   id: string,
   body: Rotation,

@@ -49,13 +49,12 @@ export async function getConnector(id: string, reading: Reading = {}): Promise<T
   return { connector: body, etag: headers.get('etag') ?? '' }
 }
 
-/** Creates a connector; repeating it with the same `attempt` creates no second one. */
+/** The same `attempt` creates no second connector. */
 export async function createConnector(body: NewConnector, attempt: string, signal: AbortSignal): Promise<Connector> {
   const headers = { 'idempotency-key': attempt }
   return (await request<Connector>('/api/v1/connectors', { method: 'POST', body, headers, signal })).body
 }
 
-/** Throws if the connector has changed since it was read. */
 export async function changeConnector(
   id: string,
   change: ConnectorChange,
@@ -101,7 +100,7 @@ export async function listRunErrors(id: string, reading: Reading): Promise<Some<
   return await readSome(`${pathOf(id)}/errors?limit=200`, reading)
 }
 
-/** Starts a run; repeating it with the same `attempt` starts no second one. */
+/** The same `attempt` starts no second run. */
 export async function startRun(
   connector: string,
   { mode, file }: { readonly mode: 'dry_run' | 'apply'; readonly file: File | undefined },

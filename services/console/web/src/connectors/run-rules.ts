@@ -1,6 +1,6 @@
 import type { Run } from '../api/sync.ts'
 
-/** Whether the API can revert the run; a rollback can be reverted as well. */
+/** A rollback can be reverted as well. */
 export function canBeUndone({ finished_at: end, counts, connector_id: connector, trigger }: Run): boolean {
   return end !== null && counts.applied > 0 && connector !== null && trigger !== 'push'
 }

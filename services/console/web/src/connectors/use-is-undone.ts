@@ -2,7 +2,7 @@ import { useEffect, useState } from 'react'
 import { type Run, listRuns } from '../api/sync.ts'
 import { isUndoneBy, keyOf } from './run-rules.ts'
 
-/** Whether one of the connector's newest runs reverts the run; false until known. */
+/** False until known. */
 export function useIsUndone(run: Run | undefined): boolean {
   const [undone, setUndone] = useState<string>()
   const id = run?.id

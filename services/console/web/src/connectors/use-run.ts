@@ -6,7 +6,6 @@ import { isRunning } from './words.ts'
 const readEveryMs = 3000
 const lookEveryMs = 5000
 
-/** Follows a run by its event stream while it can change. */
 export function useRun(id: string): {
   readonly resource: Resource<Run>
   readonly put: (run: Run) => void

@@ -20,7 +20,6 @@ export function usualExpiry(maxDays: number): Expiry {
   return (['90d', '30d'] as const).find((choice) => isAllowed(choice, maxDays)) ?? 'custom'
 }
 
-/** Returns the expiry of a key created now, in milliseconds. */
 export function endOf(choice: Exclude<Expiry, 'custom'>, now: number): number {
   return now + choiceDays[choice] * dayMs
 }
@@ -30,7 +29,7 @@ export interface Life {
   readonly now: number
 }
 
-/** Returns the first and last possible day in the person's time zone. */
+/** In the person's time zone. */
 export function possibleDays({ maxDays, now }: Life): { readonly first: CalendarDate; readonly last: CalendarDate } {
   const first = toCalendarDate(fromAbsolute(now, getLocalTimeZone()))
   return { first, last: first.add({ days: maxDays - 1 }) }
@@ -38,7 +37,6 @@ export function possibleDays({ maxDays, now }: Life): { readonly first: Calendar
 
 const dayForm = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeZone: 'UTC' })
 
-/** Returns why a day is not allowed, or undefined. */
 export function faultInDay(day: CalendarDate | null, life: Life): string | undefined {
   if (day === null) return 'Choose the last day'
   const { first, last } = possibleDays(life)

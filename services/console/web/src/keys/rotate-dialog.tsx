@@ -34,7 +34,6 @@ const lives = [
   { value: '1y', label: '1 year' },
 ] as const
 
-/** Replaces a key; the old one works for the overlap. */
 export function RotateDialog({ apiKey, onClose, onRotated }: Props) {
   const [overlap, setOverlap] = useState<(typeof overlaps)[number]['value']>('24h')
   const [life, setLife] = useState<(typeof lives)[number]['value']>('same')

@@ -5,7 +5,6 @@ import { Brand } from './brand.tsx'
 
 interface Props {
   readonly hadSession: boolean
-  /** Whether the session ended while a key was shown that had not been copied. */
   readonly lostKey: boolean
 }
 

@@ -8,7 +8,6 @@ document.addEventListener('focusin', ({ target }) => {
   if (target instanceof HTMLElement && target.closest(layers) === null) opener = target
 })
 
-/** Focuses the element that opened a dialog, or the title. */
 export function useFocusReturn(): void {
   useEffect(
     () => () => {

@@ -116,7 +116,7 @@ async function reopenAll(
   }
 }
 
-/** Returns no entries if another process reopened it first. */
+/** Empty if another process reopened it first. */
 async function reopen(tx: Tx, id: string, today: CalendarDate): Promise<readonly LogDraft[]> {
   const before = await lockFinding(tx, { by: 'id', id })
   const until = before?.accepted_until

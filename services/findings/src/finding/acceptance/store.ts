@@ -1,6 +1,5 @@
 import { type Tx, statement } from '@postern/tenant-db'
 
-/** Lists findings whose acceptance ended before the day, in order of id. */
 export async function listExpired(tx: Tx, day: string, limit: number): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(expired([day, limit]))
   return rows.map(({ id }) => id)

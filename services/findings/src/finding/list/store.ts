@@ -56,7 +56,7 @@ export async function listFindingStamps(
   }))
 }
 
-/** Returns findings as JSON texts on a day (UTC), which PostgreSQL builds faster. */
+/** On a day (UTC). PostgreSQL builds JSON faster. */
 export async function listFindingTexts(
   tx: Tx,
   filter: FindingFilter,
@@ -77,7 +77,7 @@ export async function countFindings(tx: Tx, filter: FindingFilter): Promise<numb
   return rows[0]?.total ?? 0
 }
 
-/** Groups are sorted by size. `today` decides age and overdue. */
+/** `today` decides age and overdue. */
 export async function summarizeFindings(
   tx: Tx,
   filter: FindingFilter,

@@ -44,7 +44,7 @@ const higher: Readonly<Record<Finding['severity'], Finding['severity']>> = {
 }
 const ranks: Readonly<Record<Finding['severity'], number>> = { low: 1, medium: 2, high: 3, critical: 4 }
 
-/** Returns one severity above the repeated finding's, or null if the given one is as high. */
+/** Null if the given severity is as high. */
 export function suggestedSeverity(
   given: Finding['severity'],
   repeated: Finding['severity'] | undefined,

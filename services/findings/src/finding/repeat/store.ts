@@ -1,7 +1,7 @@
 import { type Tx, statement } from '@postern/tenant-db'
 import { type RepeatCandidate, comparedLength } from './rules.ts'
 
-/** Returns the last hundred closed findings about one of the entities. */
+/** The last hundred. */
 export async function listRepeatCandidates(tx: Tx, entityIds: readonly string[]): Promise<RepeatCandidate[]> {
   return await tx.query<RepeatCandidate & Record<string, unknown>>(candidates([entityIds, comparedLength]))
 }

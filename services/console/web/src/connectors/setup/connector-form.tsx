@@ -21,7 +21,6 @@ interface Props {
   /** Columns of the source, if it was tested. */
   readonly columns: readonly string[]
   readonly onSave: (draft: Draft, signal: AbortSignal) => Promise<void>
-  /** Reads the connector after a conflict and returns its draft. */
   readonly onReload?: () => Promise<Draft | undefined>
   readonly onCancel: () => void
 }
@@ -252,7 +251,6 @@ interface OvertakenProps {
   readonly onLoad: () => void
 }
 
-/** Says that the connector has changed, and offers to load it. */
 function Overtaken({ isBusy, failure, onLoad }: OvertakenProps) {
   const place = useRef<HTMLDivElement>(null)
   useEffect(() => {
