@@ -26,6 +26,11 @@ create table keys.api_key (
   version integer not null default 1,
   limit_id uuid,
   last_refused_at timestamp with time zone,
+  note text,
+  owner_type text,
+  owner_id text,
+  owner_name text,
+  owner_contact text,
   constraint api_key_pk PRIMARY KEY (tenant_id, id),
   constraint api_key_hash_unique UNIQUE (hash),
   constraint api_key_addresses_few CHECK (((cardinality(allowed_addresses) <= 100) AND (array_position(allowed_addresses, NULL::cidr) IS NULL))),
@@ -34,6 +39,14 @@ create table keys.api_key (
   constraint api_key_hash_length CHECK ((octet_length(hash) = 32)),
   constraint api_key_label_length CHECK (((char_length(label) >= 1) AND (char_length(label) <= 100))),
   constraint api_key_last_four_form CHECK ((last_four ~ '^[0-9A-Za-z]{4}$'::text)),
+  constraint api_key_note_length CHECK (((char_length(note) >= 1) AND (char_length(note) <= 1000))),
+  constraint api_key_owner_length CHECK (((char_length(owner_id) <= 1000) AND (char_length(owner_name) <= 1000) AND (char_length(owner_contact) <= 254))),
+  constraint api_key_owner_whole CHECK (
+CASE owner_type
+    WHEN 'person'::text THEN ((num_nonnulls(owner_id, owner_name) = 2) AND (owner_contact IS NULL))
+    WHEN 'team'::text THEN ((num_nonnulls(owner_name, owner_contact) = 2) AND (owner_id IS NULL))
+    ELSE (num_nonnulls(owner_type, owner_id, owner_name, owner_contact) = 0)
+END),
   constraint api_key_reason_length CHECK (((char_length(revoke_reason) >= 1) AND (char_length(revoke_reason) <= 500))),
   constraint api_key_reason_when_revoked CHECK (((revoke_reason IS NULL) OR (revoked_at IS NOT NULL))),
   constraint api_key_revoked_by_someone CHECK ((num_nonnulls(revoked_at, revoked_by_type, revoked_by_id, revoked_by_label) = ANY (ARRAY[0, 4]))),
@@ -43,6 +56,7 @@ create table keys.api_key (
   constraint api_key_rotated_from_fk FOREIGN KEY (tenant_id, rotated_from) REFERENCES keys.api_key(tenant_id, id),
   constraint api_key_tenant_fk FOREIGN KEY (tenant_id) REFERENCES keys.tenant(tenant_id)
 );
+CREATE INDEX api_key_of_owner ON keys.api_key USING btree (tenant_id, COALESCE(owner_id, owner_contact), id);
 CREATE INDEX api_key_successor ON keys.api_key USING btree (tenant_id, rotated_from) WHERE (rotated_from IS NOT NULL);
 CREATE CONSTRAINT TRIGGER api_key_change_is_logged AFTER UPDATE ON keys.api_key DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.version <> old.version)) EXECUTE FUNCTION keys.log_change();
 CREATE TRIGGER api_key_changed_by_policy BEFORE UPDATE OF allowed_addresses ON keys.api_key FOR EACH ROW WHEN ((new.allowed_addresses IS DISTINCT FROM old.allowed_addresses)) EXECUTE FUNCTION keys.guard_key_policy();
@@ -69,6 +83,11 @@ grant update (revoked_by_type) on table keys.api_key to postern_keys;
 grant update (revoked_by_id) on table keys.api_key to postern_keys;
 grant update (revoked_by_label) on table keys.api_key to postern_keys;
 grant update (revoke_reason) on table keys.api_key to postern_keys;
+grant update (note) on table keys.api_key to postern_keys;
+grant update (owner_type) on table keys.api_key to postern_keys;
+grant update (owner_id) on table keys.api_key to postern_keys;
+grant update (owner_name) on table keys.api_key to postern_keys;
+grant update (owner_contact) on table keys.api_key to postern_keys;
 grant update (last_used_at) on table keys.api_key to postern_keys_definer;
 grant update (last_refused_at) on table keys.api_key to postern_keys_definer;
 comment on column keys.api_key.hash is 'SHA-256 of the key. The key itself is stored nowhere.';
@@ -76,6 +95,8 @@ comment on column keys.api_key.made_for is 'From creation to the expiry it was m
 comment on column keys.api_key.version is 'Grows with every change but that of last_used_at and last_refused_at; counted by the guard trigger, never by the writer.';
 comment on column keys.api_key.limit_id is 'Under which id the requests of the key are counted: that of the first key of its chain of rotations. Null in the first key.';
 comment on column keys.api_key.last_refused_at is 'When a request with the key was last refused, for whatever reason.';
+comment on column keys.api_key.owner_id is 'The id of a person. A team has owner_contact instead.';
+comment on column keys.api_key.owner_name is 'The name of the owner when it became the owner.';
 
 create table keys.api_key_address (
   tenant_id uuid not null,
@@ -266,6 +287,7 @@ create table keys.member (
   roles text[] not null,
   first_seen_at timestamp with time zone not null,
   last_seen_at timestamp with time zone not null,
+  left_at timestamp with time zone,
   constraint member_pk PRIMARY KEY (tenant_id, id),
   constraint member_id_length CHECK (((char_length(id) >= 1) AND (char_length(id) <= 255))),
   constraint member_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 255))),
@@ -282,6 +304,7 @@ create policy tenant_only on keys.member as restrictive for all to postern_keys,
 grant select on table keys.member to postern_keys;
 grant insert, select, update on table keys.member to postern_keys_definer;
 comment on table keys.member is 'Who has signed in, with the name and roles that the identity provider gave them last.';
+comment on column keys.member.left_at is 'When a directory deactivated the person. Null while the person is active or in no directory.';
 
 create table keys.revocation (
   seq bigint not null,
@@ -623,6 +646,12 @@ begin
       from keys.api_key as k
      where k.tenant_id = new.tenant_id
        and k.id = new.rotated_from;
+    -- The release before this column names no owner.
+    if new.owner_type is null and new.created_by_type = 'user' then
+      new.owner_type := 'person';
+      new.owner_id := pg_catalog.left(new.created_by_id, 1000);
+      new.owner_name := pg_catalog.left(new.created_by_label, 1000);
+    end if;
     return new;
   end if;
 
@@ -641,16 +670,21 @@ begin
   end if;
 
   new.version := old.version;
-  if (new.label, new.scopes, new.allowed_addresses, new.expires_at,
+  if (new.label, new.note, new.owner_type, new.owner_id, new.owner_name, new.owner_contact,
+      new.scopes, new.allowed_addresses, new.expires_at,
       new.revoked_at, new.revoked_by_type, new.revoked_by_id, new.revoked_by_label, new.revoke_reason)
      is not distinct from
-     (old.label, old.scopes, old.allowed_addresses, old.expires_at,
+     (old.label, old.note, old.owner_type, old.owner_id, old.owner_name, old.owner_contact,
+      old.scopes, old.allowed_addresses, old.expires_at,
       old.revoked_at, old.revoked_by_type, old.revoked_by_id, old.revoked_by_label, old.revoke_reason) then
     return new;
   end if;
 
   if old.revoked_at is not null then
     raise exception using errcode = '23514', constraint = 'api_key_revoked_is_final', message = 'a revoked key never changes';
+  end if;
+  if new.owner_type is null and old.owner_type is not null then
+    raise exception using errcode = '23514', constraint = 'api_key_keeps_an_owner', message = 'a key gets another owner, never none';
   end if;
   if new.expires_at > old.expires_at
      or not keys.narrows_addresses(new.allowed_addresses, old.allowed_addresses)

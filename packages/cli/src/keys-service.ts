@@ -6,11 +6,12 @@ import { serverRejected, unavailable, unexpected } from './failure.ts'
 import type { Settings } from './settings.ts'
 
 export interface KeysRequest {
-  readonly method: 'GET' | 'POST'
+  readonly method: 'GET' | 'POST' | 'PATCH'
   readonly target: string
   /** Absent for requests of the platform. */
   readonly tenantId?: string
   readonly body?: unknown
+  readonly ifMatch?: string
   /** Whether repeating the command is safe. */
   readonly noResponseAdvice?: string
 }
@@ -18,6 +19,7 @@ export interface KeysRequest {
 interface KeysAnswer {
   readonly body: unknown
   readonly next: string | undefined
+  readonly etag?: string | undefined
 }
 
 export interface KeysService {
@@ -39,18 +41,19 @@ export function openKeysService({ keysUrl, signing, signer, assertions }: Settin
     timeoutMs: answerTimeoutMs,
   })
   return {
-    call: async ({ method, target, tenantId = nilTenantId, body: content, noResponseAdvice }) => {
+    call: async ({ method, target, tenantId = nilTenantId, body: content, ifMatch, noResponseAdvice }) => {
       // The service replaces the label with the name in the credential.
       const caller = { tenantId, kind: 'operator', id: 'operator', label: 'operator', scopes: [], roles: [] } as const
       const assertion = mintAssertion(assertions, tenantId, Date.now())
-      const headers = { accept: 'application/json' }
+      const headers = { accept: 'application/json', ...(ifMatch === undefined ? {} : { 'if-match': ifMatch }) }
       const answer = await send({ method, target, caller, assertion, headers, body: content }).catch(
         (error: unknown) => {
           throw unreachable(error, keysUrl, noResponseAdvice)
         },
       )
       const { status, json: body } = answer
-      if (status >= 200 && status < 300) return { body, next: nextTarget(answer.headers['link'], target) }
+      if (status >= 200 && status < 300)
+        return { body, next: nextTarget(answer.headers['link'], target), etag: answer.headers['etag'] }
       const problem = problemSchema.safeParse(body)
       if (problem.success && answer.headers['content-type']?.startsWith(problemMediaType))
         throw serverRejected(problem.data)

@@ -105,6 +105,10 @@ function addKeyCommands(program: Command, context: CommandContext): void {
     )
     .requiredOption('--expires <when>', '30d, 90d, 1y, a date (its last second in UTC) or an RFC 3339 time')
     .option('--address <range...>', 'allowed client addresses: CIDR ranges, IPv4 or IPv6 (default: any)')
+    .option('--note <text>', 'what readers should know: at most 1,000 characters')
+    .option('--owner <person>', 'id of the person who answers for the key; see `GET /members`')
+    .option('--owner-team <name>', 'team that answers for the key, with --owner-contact')
+    .option('--owner-contact <address>', 'e-mail address of the team')
     .action(async (options) => await (await keyCommands()).createKey(context, options))
   leaf(
     keys,
@@ -117,6 +121,7 @@ function addKeyCommands(program: Command, context: CommandContext): void {
     .option('--state <state...>', 'only keys in these states: active, expired, revoked')
     .option('--scope <scope...>', 'only keys with one of these scopes, or a wildcard that includes it')
     .option('--label <text>', 'only keys whose label contains this text')
+    .option('--owner <owner>', 'only keys of this owner: id of a person, or e-mail address of a team')
     .option('--limit <number>', 'maximum number (default: all)', parseLimit)
     .action(async (options) => await (await keyCommands()).listKeys(context, options))
   keyLeaf(keys, 'show', 'Show a key; never its value', `keys show ${exampleId}`).action(
@@ -131,6 +136,22 @@ function addKeyCommands(program: Command, context: CommandContext): void {
     .argument('<source>', '-, for standard input')
     .option('--tenant <tenant>', 'slug or id of its tenant (default: every tenant is searched)')
     .action(async (source, options) => await (await keyCommands()).findKeyByValue(context, source, options))
+  keyLeaf(
+    keys,
+    'update',
+    'Edit label, note and owner of a key, or narrow it; returns when every gateway enforces it',
+    `keys update ${exampleId} --owner-team SOC --owner-contact soc@harbourline.example`,
+    `keys update ${exampleId} --scope read:findings --expires 2027-06-30`,
+  )
+    .option('--label <label>', 'what the key is for: 1 to 100 characters')
+    .option('--note <text>', "what readers should know; '' removes it")
+    .option('--owner <person>', 'id of the person who answers for the key; see `GET /members`')
+    .option('--owner-team <name>', 'team that answers for the key, with --owner-contact')
+    .option('--owner-contact <address>', 'e-mail address of the team')
+    .option('--scope <scope...>', 'scopes that remain')
+    .option('--address <range...>', 'allowed client addresses that remain')
+    .option('--expires <when>', 'earlier expiry: a date (its last second in UTC) or an RFC 3339 time')
+    .action(async (id, options) => await (await keyCommands()).updateKey(context, id, options))
   keyLeaf(
     keys,
     'revoke',

@@ -245,6 +245,8 @@ describe('the clock of the database', () => {
       hash,
       lastFour: value.slice(-4),
       label: 'Nightly export',
+      note: null,
+      owner: null,
       scopes: ['read:findings'],
       addresses: [],
       createdAt,

@@ -51,6 +51,7 @@ describe('the people who have signed in', () => {
         roles: ['viewer', 'admin'],
         first_seen_at: new Date(first).toISOString(),
         last_seen_at: new Date(last).toISOString(),
+        left_at: null,
       },
     ])
   })

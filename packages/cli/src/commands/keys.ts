@@ -10,7 +10,8 @@ import {
   keyValuePattern,
   revokedApiKeySchema,
 } from '@postern/contracts'
-import { parseExpiry } from '../expiry.ts'
+import { parseEnd, parseExpiry } from '../expiry.ts'
+import { type OwnerOptions, parseOwner } from '../owner.ts'
 import { Failure, notFound, usage } from '../failure.ts'
 import { exitCodes } from '../exit-code.ts'
 import type { KeysService } from '../keys-service.ts'
@@ -41,8 +42,10 @@ export async function createKey(
     readonly scope: readonly string[]
     readonly expires: string
     readonly address?: readonly string[]
-  },
+    readonly note?: string
+  } & OwnerOptions,
 ): Promise<void> {
+  const owner = parseOwner(options)
   const expiry = parseExpiry(options.expires)
   assertWords('--scope', options.scope, grantableScopes)
   const created = await withKeysService(context.env, async (service) => {
@@ -56,6 +59,8 @@ export async function createKey(
         scopes: options.scope,
         ...expiry,
         ...(options.address === undefined ? {} : { allowed_addresses: options.address }),
+        ...(options.note === undefined ? {} : { note: options.note }),
+        ...(owner === undefined ? {} : { owner }),
       },
       noResponseAdvice: 'A key may have been created whose value is lost. Find it with `keys list` and revoke it',
     })
@@ -71,6 +76,7 @@ export async function listKeys(
     readonly state?: readonly string[]
     readonly scope?: readonly string[]
     readonly label?: string
+    readonly owner?: string
     readonly limit?: number
   },
 ): Promise<void> {
@@ -80,6 +86,7 @@ export async function listKeys(
   if (options.state !== undefined) query.set('state', options.state.join(','))
   if (options.scope !== undefined) query.set('scope', options.scope.join(','))
   if (options.label !== undefined) query.set('label', options.label)
+  if (options.owner !== undefined) query.set('owner', options.owner)
   const keys = await withKeysService(context.env, async (service) => {
     const tenant = await findTenant(service, options.tenant)
     const limit = options.limit ?? Number.POSITIVE_INFINITY
@@ -94,11 +101,12 @@ export async function listKeys(
     key.label,
     key.masked,
     key.state,
+    key.owner?.name ?? '-',
     key.scopes.join(' '),
     moment(key.expires_at),
     moment(key.last_used_at),
   ])
-  context.print(table(['ID', 'LABEL', 'KEY', 'STATE', 'SCOPES', 'EXPIRES', 'LAST USED'], rows))
+  context.print(table(['ID', 'LABEL', 'KEY', 'STATE', 'OWNER', 'SCOPES', 'EXPIRES', 'LAST USED'], rows))
 }
 
 export async function showKey(context: CommandContext, id: string, options: KeyOptions): Promise<void> {
@@ -128,6 +136,47 @@ export async function findKeyByValue(context: CommandContext, source: string, op
       return parseAnswer(apiKeySchema, body)
     })
     return found ?? notFoundIn(options.tenant, 'value')
+  })
+  if (options.json) printJson(context, key)
+  else context.print(formatKey(key))
+}
+
+/** Returns when every gateway enforces a narrowing. */
+export async function updateKey(
+  context: CommandContext,
+  id: string,
+  options: KeyOptions &
+    OwnerOptions & {
+      readonly label?: string
+      readonly note?: string
+      readonly scope?: readonly string[]
+      readonly address?: readonly string[]
+      readonly expires?: string
+    },
+): Promise<void> {
+  const { label, note, scope, address, expires } = options
+  if (scope !== undefined) assertWords('--scope', scope, grantableScopes)
+  const owner = parseOwner(options)
+  const body = {
+    ...(label === undefined ? {} : { label }),
+    ...(note === undefined ? {} : { note: note === '' ? null : note }),
+    ...(owner === undefined ? {} : { owner }),
+    ...(scope === undefined ? {} : { scopes: scope }),
+    ...(address === undefined ? {} : { allowed_addresses: address }),
+    ...(expires === undefined ? {} : { expires_at: parseEnd(expires) }),
+  }
+  if (Object.keys(body).length === 0) throw usage('name what to change, such as --label or --owner')
+  const key = await withKeysService(context.env, async (service) => {
+    const { key: current, tenantId, etag } = await findKey(service, id, options.tenant)
+    const { body: changed } = await service.call({
+      method: 'PATCH',
+      target: `${path}/${current.id}`,
+      tenantId,
+      ...(etag === undefined ? {} : { ifMatch: etag }),
+      body,
+      noResponseAdvice: 'The key may be changed. Repeat the command; that is safe',
+    })
+    return parseAnswer(apiKeySchema, changed)
   })
   if (options.json) printJson(context, key)
   else context.print(formatKey(key))
@@ -202,17 +251,19 @@ export async function listKeyEvents(
 
 const tenantsAtOnce = 8
 
+interface FoundKey {
+  readonly key: ApiKey
+  readonly tenantId: string
+  readonly etag: string | undefined
+}
+
 /** A request acts for one tenant, so this may search each tenant. */
-async function findKey(
-  service: KeysService,
-  id: string,
-  tenantAddress: string | undefined,
-): Promise<{ key: ApiKey; tenantId: string }> {
+async function findKey(service: KeysService, id: string, tenantAddress: string | undefined): Promise<FoundKey> {
   // Never show the value: it may be a key.
   if (!uuidPattern.test(id)) throw usage('the id of a key must be a UUID; `keys list` shows it')
   const found = await searchTenants(service, tenantAddress, async (tenantId) => {
-    const { body } = await service.call({ method: 'GET', target: `${path}/${id.toLowerCase()}`, tenantId })
-    return { key: parseAnswer(apiKeySchema, body), tenantId }
+    const { body, etag } = await service.call({ method: 'GET', target: `${path}/${id.toLowerCase()}`, tenantId })
+    return { key: parseAnswer(apiKeySchema, body), tenantId, etag }
   })
   return found ?? notFoundIn(tenantAddress, 'id')
 }
@@ -266,6 +317,8 @@ function formatKey(key: ApiKey): string {
   const entries: [string, string][] = [
     ['id', key.id],
     ['label', key.label],
+    ['note', key.note ?? '-'],
+    ['owner', formatOwner(key.owner)],
     ['key', key.masked],
     ['state', key.state],
     ['scopes', key.scopes.join(' ')],
@@ -281,6 +334,12 @@ function formatKey(key: ApiKey): string {
     entries.push(['reason', key.revoke_reason ?? '-'])
   }
   return sheet(entries)
+}
+
+function formatOwner(owner: ApiKey['owner']): string {
+  if (owner === null) return '-'
+  const left = owner.left_at === null ? '' : `, left ${moment(owner.left_at)}`
+  return `${owner.name} (${owner.contact ?? owner.id ?? '-'}${left})`
 }
 
 function rowOf({ at, type, actor, address, detail }: ApiKeyEvent): string[] {

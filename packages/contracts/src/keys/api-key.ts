@@ -1,8 +1,9 @@
 import { z } from 'zod'
-import { line, momentSchema, timestampSchema, uuidSchema } from '../common.ts'
+import { line, lines, momentSchema, timestampSchema, uuidSchema } from '../common.ts'
 import { pageQuery, anyOf } from '../page.ts'
 import { conditional, memberIs, requiredMembers } from '../conditional-schema.ts'
 import { grantableScopes } from '../scope.ts'
+import { keyOwnerSchema, ownerChoiceSchema } from './owner.ts'
 
 export const keyStates = ['active', 'expired', 'revoked'] as const
 export type KeyState = (typeof keyStates)[number]
@@ -36,6 +37,10 @@ export const apiKeySchema = z
   .object({
     id: uuidSchema,
     label: z.string(),
+    note: z.string().nullable(),
+    owner: keyOwnerSchema
+      .nullable()
+      .meta({ description: 'Who answers for the key. Null only for keys that an operator created without one.' }),
     masked: z.string().meta({ description: '`•••••` and the last four characters', examples: ['•••••x7Qp'] }),
     state: z.enum(keyStates),
     scopes: z.array(grantableScopeSchema),
@@ -73,6 +78,8 @@ export const createApiKeyBodySchema = z
       .meta({ description: 'With `expires_in: custom` only: in the future, at most the tenant maximum ahead' }),
     scopes: scopesSchema,
     allowed_addresses: addressesSchema.default([]),
+    note: lines(1, 1000).optional(),
+    owner: ownerChoiceSchema.optional().meta({ description: 'Default: the person who creates the key' }),
   })
   .refine((body) => (body.expires_in === 'custom') === (body.expires_at !== undefined), {
     path: ['expires_at'],
@@ -88,6 +95,8 @@ export const createApiKeyBodySchema = z
 export const updateApiKeyBodySchema = z
   .strictObject({
     label: line(1, 100).optional(),
+    note: lines(1, 1000).nullable().optional().meta({ description: 'Null removes it' }),
+    owner: ownerChoiceSchema.optional(),
     scopes: scopesSchema.optional(),
     allowed_addresses: addressesSchema.optional(),
     expires_at: momentSchema.optional(),
@@ -96,7 +105,8 @@ export const updateApiKeyBodySchema = z
   .meta({
     id: 'UpdateApiKey',
     minProperties: 1,
-    description: 'JSON Merge Patch (RFC 7396): label; scopes, addresses and expiry may only become narrower',
+    description:
+      'JSON Merge Patch (RFC 7396): label, note and owner change freely; scopes, addresses and expiry may only become narrower. To widen a key, create another one',
     examples: [{ label: 'Nightly export' }],
   })
 
@@ -169,6 +179,12 @@ export const listApiKeysQuery = z.strictObject({
     description: 'Keys with one of these scopes or a wildcard that includes it',
   }),
   label: line(1, 100).optional().meta({ description: 'Part of the label, case-insensitive' }),
+  owner: line(1, 255)
+    .optional()
+    .meta({
+      description: 'Keys of this owner: the id of a person, or the e-mail address of a team',
+      examples: ['amara.osei'],
+    }),
 })
 
 export const keyIdParams = z.strictObject({ id: uuidSchema })

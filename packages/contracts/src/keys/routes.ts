@@ -71,7 +71,7 @@ export const updateApiKey = defineRoute({
   id: 'keys.update',
   method: 'PATCH',
   path: '/api/v1/api-keys/:id',
-  summary: 'Rename a key or narrow it',
+  summary: 'Edit a key or narrow it',
   description:
     'A narrowing can be repeated: if the key is already that narrow, it is enforced again and the response is 200, even with an older `If-Match`.',
   params: keyIdParams,

@@ -3,6 +3,9 @@ import type { Word } from './word.ts'
 export const keyWords: Readonly<Record<string, Word>> = {
   'FindApiKey.key': ['The whole value of the key', `postern_${'0'.repeat(49)}`],
   label: ['Name for people', 'BI export'],
+  'ApiKey.note': ['What readers should know', 'Runs on the reporting server; renewed every quarter'],
+  'CreateApiKey.note': ['What readers should know', 'Runs on the reporting server; renewed every quarter'],
+  'UpdateApiKey.note': ['What readers should know', 'Runs on the reporting server; renewed every quarter'],
   scopes: ['What the key may do'],
   state: ['Active, expired or revoked'],
   allowed_addresses: ['Addresses and networks (CIDR) that may use it; empty for all', '192.0.2.0/24'],

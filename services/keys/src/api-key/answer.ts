@@ -7,6 +7,8 @@ export function toApiKey(key: StoredKey): ApiKey {
   return {
     id: key.id,
     label: key.label,
+    note: key.note,
+    owner: key.owner === null ? null : { ...key.owner, left_at: key.ownerLeftAt?.toISOString() ?? null },
     masked: maskKey(key.lastFour),
     state: keyState({ revokedAt: key.revoked?.at ?? null, expiresAt: key.expiresAt }, key.readAt),
     scopes: key.scopes.map((scope) => grantableScopeSchema.parse(scope)),
@@ -25,15 +27,15 @@ export function toApiKey(key: StoredKey): ApiKey {
 }
 
 /**
- * Includes the last use and the state, which change without a new version. Conditional writes compare only the version.
+ * Includes the last use, the state and whether the owner left, which change without a new version. Conditional writes compare only the version.
  */
 export function etagOf(key: StoredKey): string {
-  return `"${key.version}.${key.lastUsedAt?.valueOf() ?? 0}.${toApiKey(key).state}"`
+  return `"${key.version}.${key.lastUsedAt?.valueOf() ?? 0}.${toApiKey(key).state}${key.ownerLeftAt === null ? '' : 'left'}"`
 }
 
 /** Whether an `If-Match` field (RFC 9110 §13.1.1) names this version. */
 export function matchesVersion(ifMatch: string, version: number): boolean {
   return tagsIn(ifMatch).some(
-    (tag) => tag === '*' || /^"(\d{1,10})\.\d{1,16}\.[a-z]{1,10}"$/.exec(tag)?.[1] === String(version),
+    (tag) => tag === '*' || /^"(\d{1,10})\.\d{1,16}\.[a-z]{1,20}"$/.exec(tag)?.[1] === String(version),
   )
 }

@@ -16,6 +16,7 @@ import type { Deps } from '../deps.ts'
 import { findKeyPolicy } from '../policy/store.ts'
 import { etagOf, matchesVersion, toApiKey } from './answer.ts'
 import { assertAllowed } from './assert-allowed.ts'
+import { defaultOwner, resolveOwner } from './owner.ts'
 import {
   decideAddresses,
   decideChange,
@@ -24,6 +25,7 @@ import {
   decideRequired,
   decideSuccessorExpiry,
   decideText,
+  isNarrowable,
 } from './rules.ts'
 import {
   countKeys,
@@ -47,13 +49,15 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
   contractRoute(app, createApiKey, async ({ body, context, answer, keepRefusal }) => {
     const actor = actorOf(context)
     const label = assertAllowed(decideText('/label', body.label))
+    const note = body.note === undefined ? null : assertAllowed(decideText('/note', body.note))
     const addresses = assertAllowed(decideAddresses(body.allowed_addresses))
     const { value, hash, lastFour } = generateKey()
     const key = await db.write(context, async (tx) => {
       const policy = (await findKeyPolicy(tx)) ?? rejectUnknownTenant()
       const expiresAt = assertAllowed(decideExpiry({ choice: body.expires_in, expiresAt: body.expires_at, ...policy }))
       assertAllowed(decideRequired(addresses, policy.requiredAddresses))
-      const made = { hash, lastFour, label, scopes: body.scopes, addresses, rotatedFrom: null }
+      const owner = body.owner === undefined ? defaultOwner(actor) : await resolveOwner(tx, body.owner, actor)
+      const made = { hash, lastFour, label, note, owner, scopes: body.scopes, addresses, rotatedFrom: null }
       const created = await insertKey(tx, context.tenantId, { ...made, createdAt: policy.now, expiresAt }, actor)
       await keepRefusal(tx, alreadyCreatedDetail(created.id))
       return created
@@ -67,7 +71,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
   storedList(app, listApiKeys, {
     source: db,
     key: () => uuidSchema,
-    asked: ({ query }) => ({ states: query.state, scopes: query.scope, label: query.label }),
+    asked: ({ query }) => ({ states: query.state, scopes: query.scope, label: query.label, owner: query.owner }),
     list: listKeys,
     count: countKeys,
     keyOf: ({ id }) => id,
@@ -112,14 +116,17 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
         await db.write(context, async (tx) => {
           const current = await findKeyForChange(tx, params.id)
           if (current === undefined) throw problem('not_found')
+          const owner = body.owner === undefined ? undefined : await resolveOwner(tx, body.owner, actor)
           const change = decideChange(current, {
             ...(body.label === undefined ? {} : { label: body.label }),
+            ...(body.note === undefined ? {} : { note: body.note }),
+            ...(owner === undefined ? {} : { owner }),
             ...(body.scopes === undefined ? {} : { scopes: body.scopes }),
             ...(addresses === undefined ? {} : { addresses }),
             ...(body.expires_at === undefined ? {} : { expiresAt: new Date(body.expires_at) }),
           })
           const isDone = change.kind === 'change' && Object.keys(change.changes).length === 0
-          const asksForLess = Object.keys(body).some((field) => field !== 'label')
+          const asksForLess = Object.keys(body).some(isNarrowable)
           // Accept an old tag if the key is already as narrow: the first attempt's response may not have arrived (RFC
           // 9110 §13.1.1).
           const ifMatch = ifMatchOf(input)
@@ -130,6 +137,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
             })
           }
           if (body.label !== undefined) assertAllowed(decideText('/label', body.label))
+          if (typeof body.note === 'string') assertAllowed(decideText('/note', body.note))
           if (body.expires_at !== undefined && !isDone) assertFuture(body.expires_at, current.readAt)
           if (change.kind === 'refused') {
             throw problem('conflict', {
@@ -186,19 +194,21 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
           const expiresAt = assertAllowed(
             decideSuccessorExpiry({ choice: body?.expires_in, lifetimeMs: current.lifetimeMs, ...policy }),
           )
-          const { label, scopes, addresses } = current
+          const { label, note, owner, scopes, addresses } = current
           if (!decideRequired(addresses, policy.requiredAddresses).ok) {
             throw problem('conflict', {
               detail:
                 'The key allows addresses outside the networks that the tenant requires. Narrow its allowed addresses first, or create a new key.',
             })
           }
-          const made = { hash, lastFour, label, scopes, addresses, rotatedFrom: current.id }
+          const made = { hash, lastFour, label, note, owner, scopes, addresses, rotatedFrom: current.id }
           const created = await insertKey(tx, context.tenantId, { ...made, createdAt: policy.now, expiresAt }, actor)
           const end = new Date(Math.min(current.expiresAt.valueOf(), policy.now.valueOf() + overlapMs))
           const ended = await updateKey(tx, {
             id: current.id,
             label,
+            note,
+            owner,
             scopes,
             addresses,
             expiresAt: end,

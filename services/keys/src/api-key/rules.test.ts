@@ -114,7 +114,14 @@ describe('an address list', () => {
 })
 
 describe('a change', () => {
-  const current = { label: 'x', scopes: ['read:*'], addresses: ['10.0.0.0/8', '2001:db8::/32'], expiresAt: inDays(30) }
+  const current = {
+    label: 'x',
+    note: null,
+    owner: null,
+    scopes: ['read:*'],
+    addresses: ['10.0.0.0/8', '2001:db8::/32'],
+    expiresAt: inDays(30),
+  }
 
   test('that widens several fields reports each of them', () => {
     const change = decideChange(current, { scopes: ['*'], addresses: [], expiresAt: inDays(31) })

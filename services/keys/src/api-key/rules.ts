@@ -1,5 +1,5 @@
 import { isNarrowerOrEqual } from '@postern/api-key'
-import { type InputError, addressForms, deprecatedAddress } from '@postern/contracts'
+import { type InputError, type KeyOwner, addressForms, deprecatedAddress } from '@postern/contracts'
 import { canonicalRange, isDeprecatedRange, isNarrowerOrEqualList } from './addresses.ts'
 
 const dayMs = 24 * 60 * 60 * 1000
@@ -125,6 +125,8 @@ export function decideText(pointer: string, text: string): Ruling<string> {
 
 export interface Mutable {
   readonly label: string
+  readonly note: string | null
+  readonly owner: Pick<KeyOwner, 'type' | 'id' | 'name' | 'contact'> | null
   readonly scopes: readonly string[]
   readonly addresses: readonly string[]
   readonly expiresAt: Date
@@ -141,7 +143,7 @@ export type Change =
       readonly isNarrowing: boolean
     }
 
-/** The label can change freely; every other field can only become narrower. */
+/** Label, note and owner can change freely; every other field can only become narrower. */
 export function decideChange(current: Mutable, wanted: Partial<Mutable>): Change {
   const next = { ...current, ...wanted }
   const errors: InputError[] = []
@@ -154,6 +156,8 @@ export function decideChange(current: Mutable, wanted: Partial<Mutable>): Change
 
   const changes: Record<string, { from: unknown; to: unknown }> = {}
   if (next.label !== current.label) changes['label'] = { from: current.label, to: next.label }
+  if (next.note !== current.note) changes['note'] = { from: current.note, to: next.note }
+  if (!isSameOwner(next.owner, current.owner)) changes['owner'] = { from: current.owner, to: next.owner }
   if (!isSameList(next.scopes, current.scopes)) changes['scopes'] = { from: current.scopes, to: next.scopes }
   if (!isSameList(next.addresses, current.addresses)) {
     changes['allowed_addresses'] = { from: current.addresses, to: next.addresses }
@@ -161,7 +165,25 @@ export function decideChange(current: Mutable, wanted: Partial<Mutable>): Change
   if (next.expiresAt.valueOf() !== current.expiresAt.valueOf()) {
     changes['expires_at'] = { from: current.expiresAt.toISOString(), to: next.expiresAt.toISOString() }
   }
-  return { kind: 'change', next, changes, isNarrowing: Object.keys(changes).some((field) => field !== 'label') }
+  return { kind: 'change', next, changes, isNarrowing: Object.keys(changes).some(isNarrowable) }
+}
+
+const narrowable: ReadonlySet<string> = new Set(['scopes', 'allowed_addresses', 'expires_at'])
+
+/** Whether a change of this field can remove a permission. */
+export function isNarrowable(field: string): boolean {
+  return narrowable.has(field)
+}
+
+function isSameOwner(left: Mutable['owner'], right: Mutable['owner']): boolean {
+  if (left === null || right === null) return left === right
+  // The name of a person follows the identity provider.
+  return (
+    left.type === right.type &&
+    left.id === right.id &&
+    left.contact === right.contact &&
+    (left.type === 'person' || left.name === right.name)
+  )
 }
 
 function wider(pointer: string, what: string): InputError {

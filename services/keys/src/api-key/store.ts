@@ -1,6 +1,7 @@
-import { type GrantableScope, type KeyState, scopesWith } from '@postern/contracts'
+import { type GrantableScope, type KeyOwner, type KeyState, scopesWith } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 import type { Actor } from '../actor.ts'
+import type { Owner } from './owner.ts'
 
 /** Contains the hash: never log or return it. */
 export interface StoredKey {
@@ -9,6 +10,10 @@ export interface StoredKey {
   readonly hash: string
   readonly lastFour: string
   readonly label: string
+  readonly note: string | null
+  readonly owner: Owner | null
+  /** When the directory deactivated the owner. */
+  readonly ownerLeftAt: Date | null
   readonly scopes: readonly string[]
   readonly addresses: readonly string[]
   readonly createdBy: Actor
@@ -29,6 +34,8 @@ export interface NewKey {
   readonly hash: string
   readonly lastFour: string
   readonly label: string
+  readonly note: string | null
+  readonly owner: Owner | null
   readonly scopes: readonly string[]
   readonly addresses: readonly string[]
   readonly createdAt: Date
@@ -42,6 +49,12 @@ interface KeyRow {
   readonly hash: string
   readonly last_four: string
   readonly label: string
+  readonly note: string | null
+  readonly owner_type: KeyOwner['type'] | null
+  readonly owner_id: string | null
+  readonly owner_name: string | null
+  readonly owner_contact: string | null
+  readonly owner_left_at: Date | null
   readonly scopes: string[]
   readonly allowed_addresses: string[]
   readonly created_by_type: string
@@ -63,7 +76,10 @@ interface KeyRow {
 }
 
 const columns = `
-  k.id, encode(k.hash, 'hex') as hash, k.last_four, k.label, k.scopes, k.allowed_addresses::text[] as allowed_addresses,
+  k.id, encode(k.hash, 'hex') as hash, k.last_four, k.label, k.note,
+  k.owner_type, k.owner_id, k.owner_name, k.owner_contact,
+  (select m.left_at from keys.member as m where m.id = k.owner_id) as owner_left_at,
+  k.scopes, k.allowed_addresses::text[] as allowed_addresses,
   k.created_by_type, k.created_by_id, k.created_by_label, k.created_at, k.expires_at,
   (extract(epoch from k.made_for) * 1000)::float8 as lifetime_ms,
   k.revoked_at, k.revoked_by_type, k.revoked_by_id, k.revoked_by_label, k.revoke_reason,
@@ -76,15 +92,16 @@ export async function insertKey(tx: Tx, tenantId: string, key: NewKey, actor: Ac
       with made as (
         insert into keys.api_key as k (
           tenant_id, hash, last_four, label, scopes, allowed_addresses,
-          created_by_type, created_by_id, created_by_label, created_at, expires_at, rotated_from)
-        values ($1, decode($2, 'hex'), $3, $4, $5, $6::text[]::cidr[], $7, $8, $9, $10, $11, $12)
+          created_by_type, created_by_id, created_by_label, created_at, expires_at, rotated_from,
+          note, owner_type, owner_id, owner_name, owner_contact)
+        values ($1, decode($2, 'hex'), $3, $4, $5, $6::text[]::cidr[], $7, $8, $9, $10, $11, $12, $14, $15, $16, $17, $18)
         returning ${columns}),
       noted as (
         insert into keys.api_key_event (tenant_id, key_id, type, actor_type, actor_id, actor_label, detail)
         select $1, made.id, 'created', $7, $8, $9,
                jsonb_strip_nulls(jsonb_build_object(
                  'label', made.label, 'scopes', made.scopes, 'allowed_addresses', made.allowed_addresses,
-                 'expires_at', $13::text, 'rotated_from', made.rotated_from))
+                 'expires_at', $13::text, 'rotated_from', made.rotated_from, 'note', made.note, 'owner', $19::jsonb))
           from made)
       select * from made`,
     values: [
@@ -101,6 +118,9 @@ export async function insertKey(tx: Tx, tenantId: string, key: NewKey, actor: Ac
       key.expiresAt.toISOString(),
       key.rotatedFrom,
       key.expiresAt.toISOString(),
+      key.note,
+      ...ownerValues(key.owner),
+      key.owner === null ? null : JSON.stringify(key.owner),
     ],
   })
   if (row === undefined) throw new Error('the insert returned no row')
@@ -188,6 +208,8 @@ export async function updateKey(
   change: {
     readonly id: string
     readonly label: string
+    readonly note: string | null
+    readonly owner: Owner | null
     readonly scopes: readonly string[]
     readonly addresses: readonly string[]
     readonly expiresAt: Date
@@ -202,7 +224,8 @@ export async function updateKey(
     text: `
       with changed as (
         update keys.api_key as k
-           set label = $2, scopes = $3, allowed_addresses = $4::text[]::cidr[], expires_at = $5
+           set label = $2, scopes = $3, allowed_addresses = $4::text[]::cidr[], expires_at = $5,
+               note = $11, owner_type = $12, owner_id = $13, owner_name = $14, owner_contact = $15
          where k.id = $1
         returning k.tenant_id, ${columns}),
       noted as (
@@ -221,6 +244,8 @@ export async function updateKey(
       actor.id,
       actor.label,
       JSON.stringify(change.detail),
+      change.note,
+      ...ownerValues(change.owner),
     ],
   })
   if (row === undefined) throw new Error('the locked key no longer exists')
@@ -233,6 +258,8 @@ export interface KeyFilter {
   readonly scopes: readonly GrantableScope[] | undefined
   /** Matches part of the label, case-insensitively. */
   readonly label: string | undefined
+  /** The id of a person or the e-mail address of a team. */
+  readonly owner: string | undefined
 }
 
 const selected = `
@@ -242,7 +269,8 @@ const selected = `
                else 'active'
           end = any ($1))
   and ($2::text[] is null or k.scopes && $2)
-  and ($3::text is null or k.label ilike $3)`
+  and ($3::text is null or k.label ilike $3)
+  and ($4::text is null or coalesce(k.owner_id, k.owner_contact) = $4)`
 
 /** Lists keys after the id `after`, newest first. Scans api_key_pk backwards: UUIDv7 ids grow with time. */
 export async function listKeys(
@@ -256,9 +284,9 @@ export async function listKeys(
       select ${columns}
         from keys.api_key as k
        where ${selected}
-         and ($4::uuid is null or k.id < $4)
+         and ($5::uuid is null or k.id < $5)
        order by k.id desc
-       limit $5`,
+       limit $6`,
     values: [...filterValues(filter), page.after ?? null, page.limit],
   })
   return rows.map(toKey)
@@ -273,12 +301,22 @@ export async function countKeys(tx: Tx, filter: KeyFilter): Promise<number> {
   return row?.count ?? 0
 }
 
-function filterValues({ states, scopes, label }: KeyFilter): unknown[] {
+function filterValues({ states, scopes, label, owner }: KeyFilter): unknown[] {
   return [
     states ?? null,
     scopes?.flatMap(scopesWith) ?? null,
     label === undefined ? null : `%${label.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`,
+    owner ?? null,
   ]
+}
+
+function ownerValues(owner: Owner | null): unknown[] {
+  return [owner?.type ?? null, owner?.id ?? null, owner?.name ?? null, owner?.contact ?? null]
+}
+
+function toOwner(row: KeyRow): Owner | null {
+  const { owner_type: type, owner_id: id, owner_name: name, owner_contact: contact } = row
+  return type === null || name === null ? null : { type, id, name, contact }
 }
 
 function toKey(row: KeyRow): StoredKey {
@@ -287,6 +325,9 @@ function toKey(row: KeyRow): StoredKey {
     hash: row.hash,
     lastFour: row.last_four,
     label: row.label,
+    note: row.note,
+    owner: toOwner(row),
+    ownerLeftAt: row.owner_left_at,
     scopes: row.scopes,
     addresses: row.allowed_addresses,
     createdBy: { type: row.created_by_type, id: row.created_by_id, label: row.created_by_label },

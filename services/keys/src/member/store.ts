@@ -6,6 +6,7 @@ interface MemberRow {
   readonly [column: string]: unknown
   readonly first_seen_at: Date
   readonly last_seen_at: Date
+  readonly left_at: Date | null
 }
 
 /** Lists people after the id `after`, in the order of ids. Served by member_pk. */
@@ -16,15 +17,20 @@ export async function listMembers(
   const rows = await tx.query<MemberRow>({
     name: 'keys_list_members',
     text: `
-      select m.id, m.name, m.roles, m.first_seen_at, m.last_seen_at
+      select m.id, m.name, m.roles, m.first_seen_at, m.last_seen_at, m.left_at
         from keys.member as m
        where $1::text is null or m.id > $1
        order by m.id
        limit $2`,
     values: [after ?? null, limit],
   })
-  return rows.map(({ first_seen_at: first, last_seen_at: last, ...member }) =>
-    memberSchema.parse({ ...member, first_seen_at: first.toISOString(), last_seen_at: last.toISOString() }),
+  return rows.map(({ first_seen_at: first, last_seen_at: last, left_at: left, ...member }) =>
+    memberSchema.parse({
+      ...member,
+      first_seen_at: first.toISOString(),
+      last_seen_at: last.toISOString(),
+      left_at: left?.toISOString() ?? null,
+    }),
   )
 }
 
@@ -35,6 +41,19 @@ export async function countMembers(tx: Tx): Promise<number> {
     values: [],
   })
   return row?.count ?? 0
+}
+
+/** Served by member_pk. */
+export async function findMember(
+  tx: Tx,
+  id: string,
+): Promise<{ readonly name: string; readonly leftAt: Date | null } | undefined> {
+  const [row] = await tx.query<{ readonly name: string; readonly left_at: Date | null }>({
+    name: 'keys_find_member',
+    text: 'select m.name, m.left_at from keys.member as m where m.id = $1',
+    values: [id],
+  })
+  return row === undefined ? undefined : { name: row.name, leftAt: row.left_at }
 }
 
 /** Ignores reports that are older than the stored one or name an unknown tenant. */

@@ -1,4 +1,12 @@
-import type { ApiKey, ApiKeyEvent, ApiKeyUsage, CreatedApiKey, Enforcement, GrantableScope } from '@postern/contracts'
+import type {
+  ApiKey,
+  ApiKeyEvent,
+  ApiKeyUsage,
+  CreatedApiKey,
+  Enforcement,
+  GrantableScope,
+  OwnerChoice,
+} from '@postern/contracts'
 import { request } from './request.ts'
 
 export type { ApiKey, ApiKeyEvent, ApiKeyUsage, CreatedApiKey, Enforcement, GrantableScope }
@@ -45,6 +53,31 @@ export async function getKey(id: string, signal: AbortSignal): Promise<ApiKey> {
 /** Throws a 404 problem if no key of the tenant has this value. */
 export async function findKey(value: string, signal: AbortSignal): Promise<ApiKey> {
   return (await request<ApiKey>(`${base}/find`, { method: 'POST', body: { key: value }, signal })).body
+}
+
+export interface TaggedKey {
+  readonly key: ApiKey
+  readonly etag: string
+}
+
+export async function readTaggedKey(id: string, signal: AbortSignal): Promise<TaggedKey> {
+  const { body, headers } = await request<ApiKey>(`${base}/${encodeURIComponent(id)}`, { signal })
+  return { key: body, etag: headers.get('etag') ?? '' }
+}
+
+export interface KeyChange {
+  readonly label?: string
+  readonly note?: string | null
+  readonly owner?: OwnerChoice
+  readonly scopes?: readonly GrantableScope[]
+  readonly allowed_addresses?: readonly string[]
+  readonly expires_at?: string
+}
+
+/** Resolves when every gateway enforces a narrowing. */
+export async function changeKey({ key, etag }: TaggedKey, change: KeyChange, signal: AbortSignal): Promise<ApiKey> {
+  const path = `${base}/${encodeURIComponent(key.id)}`
+  return (await request<ApiKey>(path, { method: 'PATCH', body: change, headers: { 'if-match': etag }, signal })).body
 }
 
 export async function listEvents(

@@ -110,5 +110,8 @@ function shown(change: unknown): string {
 
 function plain(value: unknown): string {
   if (Array.isArray(value)) return value.length === 0 ? 'none' : value.join(', ')
-  return typeof value === 'string' ? value : JSON.stringify(value)
+  if (value === null) return 'none'
+  if (typeof value === 'string') return value
+  const name: unknown = typeof value === 'object' ? Reflect.get(value, 'name') : undefined
+  return typeof name === 'string' ? name : JSON.stringify(value)
 }

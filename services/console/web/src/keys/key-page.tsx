@@ -21,6 +21,7 @@ import { UsedFrom } from './used-from.tsx'
 import { UsageChart } from './usage-chart.tsx'
 import { useReadAtEnd } from './use-read-at-end.ts'
 
+const EditDialog = lazy(async () => ({ default: (await import('./edit-dialog.tsx')).EditDialog }))
 const RevokeDialog = lazy(async () => ({ default: (await import('./revoke-dialog.tsx')).RevokeDialog }))
 const RotateDialog = lazy(async () => ({ default: (await import('./rotate-dialog.tsx')).RotateDialog }))
 
@@ -37,7 +38,7 @@ function WayToKeys() {
 const wayBack = <WayToKeys />
 
 interface Open {
-  readonly kind: 'revoke' | 'rotate'
+  readonly kind: 'edit' | 'revoke' | 'rotate'
   readonly apiKey: ApiKey
 }
 
@@ -119,6 +120,11 @@ function KeyPageOf({ keyRead: key, usage, events, onOpen }: KeyPageProps) {
       }
       actions={
         <>
+          {apiKey.state === 'revoked' ? undefined : (
+            <Button icon="pen" onPress={() => onOpen({ kind: 'edit', apiKey })}>
+              Edit
+            </Button>
+          )}
           {apiKey.state === 'active' && !isRotated ? (
             <Button icon="rotate" onPress={rotate}>
               Rotate
@@ -132,6 +138,7 @@ function KeyPageOf({ keyRead: key, usage, events, onOpen }: KeyPageProps) {
         </>
       }
     >
+      <OwnerLeft apiKey={apiKey} onEdit={() => onOpen({ kind: 'edit', apiKey })} />
       {isRotated ? undefined : <Warnings apiKey={apiKey} now={now} onRotate={rotate} />}
       <Facts apiKey={apiKey} now={now} />
       <UsageChart usage={usage.resource} onRetry={usage.reload} />
@@ -165,6 +172,7 @@ function KeyDialogs({ open, onClose, onChanged }: DialogsProps) {
   }
   return (
     <DialogBoundary open={open} onClose={onClose}>
+      {open?.kind === 'edit' ? <EditDialog apiKey={open.apiKey} onClose={onClose} onChanged={changed} /> : undefined}
       {open?.kind === 'revoke' ? (
         <RevokeDialog apiKey={open.apiKey} onClose={onClose} onRevoked={changed} />
       ) : undefined}
@@ -194,6 +202,24 @@ function Warnings({ apiKey, now, onRotate }: { apiKey: ApiKey; now: number; onRo
   )
 }
 
+function OwnerLeft({ apiKey, onEdit }: { readonly apiKey: ApiKey; readonly onEdit: () => void }) {
+  const { owner, state } = apiKey
+  if (owner === null || owner.left_at === null || state !== 'active') return undefined
+  return (
+    <Notice
+      tone="warning"
+      title={`The owner, ${owner.name}, has left`}
+      action={
+        <Button size="small" onPress={onEdit}>
+          Choose another owner
+        </Button>
+      }
+    >
+      The key still works. Give it to somebody who answers for it, or revoke it.
+    </Notice>
+  )
+}
+
 function Facts({ apiKey, now }: { readonly apiKey: ApiKey; readonly now: number }) {
   const { revoked_at: revokedAt, revoked_by: revokedBy, revoke_reason: reason, rotated_from: from } = apiKey
   return (
@@ -202,6 +228,12 @@ function Facts({ apiKey, now }: { readonly apiKey: ApiKey; readonly now: number 
         <dt>Scopes</dt>
         <dd>
           <ScopeList scopes={apiKey.scopes} />
+        </dd>
+      </div>
+      <div>
+        <dt>Owner</dt>
+        <dd>
+          <Owner owner={apiKey.owner} />
         </dd>
       </div>
       <div>
@@ -241,6 +273,12 @@ function Facts({ apiKey, now }: { readonly apiKey: ApiKey; readonly now: number 
           <Moment at={apiKey.last_refused_at} now={now} />
         </dd>
       </div>
+      {apiKey.note === null ? undefined : (
+        <div>
+          <dt>Note</dt>
+          <dd className="key-note">{apiKey.note}</dd>
+        </div>
+      )}
       {from === null ? undefined : (
         <div>
           <dt>Replaces</dt>
@@ -252,6 +290,21 @@ function Facts({ apiKey, now }: { readonly apiKey: ApiKey; readonly now: number 
         </div>
       )}
     </dl>
+  )
+}
+
+function Owner({ owner }: Pick<ApiKey, 'owner'>) {
+  if (owner === null) return <span className="faint">Nobody</span>
+  return (
+    <>
+      {owner.name}
+      {owner.contact === null ? undefined : <span className="second-line">{owner.contact}</span>}
+      {owner.left_at === null ? undefined : (
+        <span className="second-line warn">
+          left <When at={owner.left_at} as="day" />
+        </span>
+      )}
+    </>
   )
 }
 

@@ -17,10 +17,14 @@ interface Props {
   readonly value: readonly GrantableScope[]
   readonly onChange: (scopes: readonly GrantableScope[]) => void
   readonly error: string | undefined
+  /** Only these scopes can be chosen. */
+  readonly offered?: readonly GrantableScope[]
 }
 
-export function ScopeCards({ value, onChange, error }: Props) {
-  const all = [...namedScopeInfo, ...wildcardInfo]
+export function ScopeCards({ value, onChange, error, offered }: Props) {
+  const isOffered = ({ scope }: ScopeInfo) => offered === undefined || offered.includes(scope)
+  const [named, wildcards] = [namedScopeInfo.filter(isOffered), wildcardInfo.filter(isOffered)]
+  const all = [...named, ...wildcards]
   return (
     <CheckboxGroup
       className="field scope-field"
@@ -36,23 +40,25 @@ export function ScopeCards({ value, onChange, error }: Props) {
       </Text>
       <FieldError className="field-error">{error}</FieldError>
       <div className="cards" onKeyDown={toggleByEnter}>
-        {namedScopeInfo.map((info) => (
+        {named.map((info) => (
           <ScopeCard key={info.scope} info={info} coveredBy={wildcardOver(value, info.scope)} />
         ))}
       </div>
-      <Disclosure className="disclosure">
-        <Button slot="trigger" className="disclosure-button">
-          <Icon name="chevron" size={16} />
-          Broad access
-        </Button>
-        <DisclosurePanel>
-          <div className="cards cards-wide" onKeyDown={toggleByEnter}>
-            {wildcardInfo.map((info) => (
-              <ScopeCard key={info.scope} info={info} coveredBy={wildcardOver(value, info.scope)} />
-            ))}
-          </div>
-        </DisclosurePanel>
-      </Disclosure>
+      {wildcards.length === 0 ? undefined : (
+        <Disclosure className="disclosure" defaultExpanded={offered !== undefined}>
+          <Button slot="trigger" className="disclosure-button">
+            <Icon name="chevron" size={16} />
+            Broad access
+          </Button>
+          <DisclosurePanel>
+            <div className="cards cards-wide" onKeyDown={toggleByEnter}>
+              {wildcards.map((info) => (
+                <ScopeCard key={info.scope} info={info} coveredBy={wildcardOver(value, info.scope)} />
+              ))}
+            </div>
+          </DisclosurePanel>
+        </Disclosure>
+      )}
     </CheckboxGroup>
   )
 }

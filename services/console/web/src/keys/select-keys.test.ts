@@ -9,6 +9,8 @@ function aKey(given: Partial<ApiKey> = {}): ApiKey {
   return {
     id: crypto.randomUUID(),
     label: 'Nightly export',
+    note: null,
+    owner: { type: 'person', id: 'ada', name: 'Ada Lund', contact: null, left_at: null },
     masked: '•••••x7Qp',
     state: 'active',
     scopes: ['read:findings'],
