@@ -1,5 +1,4 @@
-// Sums the test reports. A missing, empty or unreadable report, an error outside tests and an unexplained exit code
-// each count as a failure, which is named.
+// A missing, empty or unreadable report, an error outside tests and an unexplained exit code each count as a failure.
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -7,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const reports = join(root, '.test-reports')
 
-/** Returns undefined if the report is missing or unreadable. */
+/** Undefined if the report is missing or unreadable. */
 function read(name) {
   try {
     return JSON.parse(readFileSync(join(reports, name), 'utf8'))
@@ -49,7 +48,6 @@ function errorsOf(name) {
   })
 }
 
-/** `isExplained`: something else explains the exit code. */
 function sumTests(name, { command, status, isExplained = false }) {
   const report = read(`${name}.json`)
   const files = report?.testResults

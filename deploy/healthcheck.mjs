@@ -1,5 +1,4 @@
-// Exits with 0 if the process of this container is ready, otherwise with 1. A plain socket is cheaper to load than
-// fetch.
+// A plain socket is cheaper to load than fetch.
 import { connect } from 'node:net'
 
 const port = Number(process.env.POSTERN_ADMIN_PORT ?? process.env.POSTERN_PORT)

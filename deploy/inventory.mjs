@@ -1,5 +1,5 @@
-// Creates the SBOM of the image (sbom.cdx.json, CycloneDX): npm packages, compared with the installed ones, Node.js and
-// system packages.
+// Creates the SBOM of the image (CycloneDX): npm packages, compared with the installed ones, Node.js and system
+// packages.
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 

@@ -1,24 +1,20 @@
 import type { Parts } from './parts.ts'
 import { round } from './stats.ts'
 
-/** Its cost has changed relative to its yardstick. */
 export interface Moved {
   readonly part: string
-  /** CPU microseconds; undefined if the file lacks it. */
+  /** Undefined if the file lacks it. */
   readonly before: number | undefined
   readonly now: number | undefined
   /** Relative to the change of the yardstick, so that another machine does not matter. */
   readonly times: number
 }
 
-/** More than the variation between runs on one machine. */
+/** More than between runs on one machine. */
 const mostMoved = 0.2
-/** Smaller parts are below the resolution of the clock. */
 const leastMicroseconds = 0.02
 
-/**
- * HTTP with the service is part of the forwarded request, because a difference of two large figures varies too much.
- */
+/** A difference of two large figures varies too much. */
 function costsOf({ alone, http, forwarded, yardsticks }: Parts): Map<string, readonly [number, number]> {
   const whole = [
     ['HTTP with the client, and all else', http],

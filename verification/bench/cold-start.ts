@@ -5,13 +5,12 @@ import { median, round } from './stats.ts'
 import { type System, seedKeys } from './system.ts'
 import { verdict } from './verdicts.ts'
 
-/** A gateway that starts with empty memory and an empty Redis under a load of many hot keys. */
 export interface ColdStart {
   readonly hotKeys: number
   readonly keys: number
   readonly together: number
   readonly requests: number
-  /** The time until every key had been used. */
+  /** Until every key had been used. */
   readonly seconds: number
   readonly p50: number
   readonly p99: number
@@ -19,10 +18,9 @@ export interface ColdStart {
   readonly lookupsAtKeys: number
   /** Including leases and usage. */
   readonly transactions: number
-  /** The same load from memory before and after. */
   readonly coldPerSecond: number
   readonly warmPerSecond: number
-  /** The time until 5 s passed with 90 % of the final rate. */
+  /** Until 5 s passed with 90 % of the final rate. */
   readonly steadySeconds: number | undefined
   readonly verdicts: readonly string[]
 }
@@ -106,15 +104,11 @@ export async function measureColdStart(system: System, options: ColdStartOptions
 /** After all keys were used. */
 const warmSeconds = 60
 const windowSeconds = 5
-/** Relative to the best five seconds. */
 const leastOfBest = 0.8
 /** After the last key. */
 const mostUnsteadySeconds = 30
 
-/**
- * Returns the final rate, and when five seconds first reached 90 % of it; undefined if it is less than 80 % of the
- * best.
- */
+/** The final rate, and when five seconds first reached 90 % of it; undefined if it is less than 80 % of the best. */
 export function steadyOf(perSecond: readonly number[]): [perSecond: number, at: number | undefined] {
   // The last second is incomplete.
   const whole = perSecond.slice(0, -1)

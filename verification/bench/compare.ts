@@ -7,7 +7,6 @@ import { mean, median, middleMean, round } from './stats.ts'
 export interface Measured {
   readonly name: string
   readonly requestsPerSecond: number
-  /** Undefined if the system does not report it. */
   readonly cpuMicroseconds: number | undefined
   readonly p50Milliseconds: number
   readonly p99Milliseconds: number
@@ -15,11 +14,10 @@ export interface Measured {
 }
 
 interface Round {
-  /** Rounds of a proxy with the same number ran in one process. */
   readonly start: number
   readonly requestsPerSecond: number
   readonly cpuMicroseconds: number | undefined
-  /** The share of processor time that the host took, 0 to 1. */
+  /** Taken by the host, 0 to 1. */
   readonly stolen: number
   readonly hits?: Hits
 }
@@ -28,7 +26,6 @@ export interface Target {
   readonly name: string
   readonly url: string
   readonly pid: number
-  /** Default: `runLoad` with the same keys for all. */
   readonly run?: (job: LoadJob) => Promise<LoadResult>
   readonly hits?: () => Promise<Hits>
 }
@@ -45,7 +42,7 @@ export interface CompareOptions extends LoadOptions {
   readonly starts: number
   readonly rounds: number
   readonly seconds: number
-  /** Each piece measures all proxies once; default 1. */
+  /** Each piece measures all proxies once. */
   readonly pieces?: number
 }
 
@@ -54,7 +51,7 @@ export interface Started {
   stop(): Promise<void>
 }
 
-/** Measures every proxy in every piece of every round, in alternating order. */
+/** In alternating order. */
 export async function compare(start: () => Promise<Started>, options: CompareOptions): Promise<Measured[]> {
   const results = new Map<string, MeasuredRound[]>()
   for (let at = 0; at < options.starts; at += 1) {
@@ -89,7 +86,7 @@ async function measureRound(
   start: number,
 ): Promise<Map<Target, MeasuredRound>> {
   const hitsOfAll = async () => await Promise.all(targets.map(async ({ hits }) => await hits?.()))
-  // Before and after all pieces, because reading it is work for the gateway.
+  // Reading it is work for the gateway.
   const hitsBefore = await hitsOfAll()
   const parts = targets.map((): Piece[] => [])
   for (let at = 0; at < pieces; at += 1) {
@@ -177,8 +174,8 @@ export interface Ratio {
 }
 
 /**
- * Returns the mean of the middle half of the ratios by round, because the machine's speed drifts. Only the half of each
- * start's rounds in which the host took the least time counts.
+ * The mean of the middle half of the ratios by round, because the machine's speed drifts. Only the half of each start's
+ * rounds in which the host took the least time counts.
  */
 export function ratio(subject: Measured, others: readonly Measured[], against: string): Ratio {
   const all = [subject, ...others]

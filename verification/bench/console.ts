@@ -5,18 +5,17 @@ import { fillTenant } from '../../test/browser/many-keys.ts'
 import { type World, openWorld } from '../../test/browser/world.ts'
 import { median, round } from './stats.ts'
 
-/** In a browser that draws with the processor, in milliseconds. */
+/** In milliseconds, drawn with the processor. */
 export interface ConsoleSpeed {
-  /** Largest contentful paint of the key list, first and repeated. */
   readonly firstPaint: number
   readonly nextPaint: number
   readonly manyKeys: {
     readonly keys: number
     /** Five responses of 1,000 keys. */
     readonly whole: number
-    /** The longest time without a new frame while scrolling from end to end. */
+    /** Without a new frame while scrolling from end to end. */
     readonly longestPause: number
-    /** From a letter in the search to the frame with its result. */
+    /** Until the frame with its result. */
     readonly search: number
   }
 }
@@ -53,7 +52,6 @@ export async function measureConsole({ rounds }: { readonly rounds: number }): P
   }
 }
 
-/** Opens the key list and returns its largest contentful paint. */
 async function paintOf(page: Page, { stack }: World): Promise<number> {
   await page.goto(`${stack.consoleUrl}/settings/api-keys`)
   await page.getByText('No keys yet').waitFor()

@@ -22,7 +22,6 @@ export interface Filling {
 
 const prototypes = 960
 
-/** Findings of the demo are the patterns for texts, severities and people. */
 export async function preparePrototypes(sql: Client): Promise<void> {
   const [bank] = readScenarios()
   if (bank === undefined) throw new Error('the demo has no tenant')
@@ -43,7 +42,6 @@ export async function preparePrototypes(sql: Client): Promise<void> {
   )
 }
 
-/** Few enough that the deadline is kept and both connections are busy to the end. */
 const tenantsAtOnce = 10
 
 export async function fillFindings(sql: Client, filling: Filling, helper?: Client): Promise<FilledRows> {
@@ -105,7 +103,6 @@ async function insertFindings(sql: Client, tenants: readonly string[], behind: n
   )
 }
 
-/** Entries have the size of a change of progress. */
 async function insertLog(
   sql: Client,
   tenants: readonly string[],

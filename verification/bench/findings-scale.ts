@@ -29,13 +29,9 @@ export interface ScalePlan {
   /** The log stops growing after this time. */
   readonly fillSeconds: number
   readonly repeats: number
-  /** Rounds of each way; as many as `list` takes, so that the service has run as long. */
   readonly listRounds: number
 }
 
-/**
- * Measures pages of `GET /findings?limit=100` with few findings in the database, and then with many in many tenants.
- */
 export async function measureFindingsScale(system: System, plan: ScalePlan): Promise<FindingsScale> {
   await system.restartGateway({})
   const [origin] = system.stack.gateways
@@ -100,7 +96,7 @@ export async function measureFindingsScale(system: System, plan: ScalePlan): Pro
       if (next === undefined) throw new Error(`there is no page behind page ${number}`)
       target = next
     }
-    // Alternates, because the machine's speed changes.
+    // The machine's speed changes.
     const times = { first: [] as number[], deep: [] as number[] }
     for (let turn = 0; turn < 3; turn += 1) {
       times.first.push(await time(firstPage))

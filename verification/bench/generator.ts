@@ -1,5 +1,5 @@
-// A load generator on raw sockets: HTTP/1.1 with keep-alive, one request at a time per connection. The first line of
-// standard input is a job as JSON; with `inTurns` each further line is a duration in milliseconds.
+// A load generator on raw sockets. The first line of standard input is a job as JSON; with `inTurns` each further line
+// is a duration in milliseconds.
 import { randomInt } from 'node:crypto'
 import { type Socket, createConnection } from 'node:net'
 import { createInterface } from 'node:readline'
@@ -47,7 +47,6 @@ let allAtRest = (): void => undefined
 
 function nextRequest(): string {
   if (job.keys === undefined) return `${head}\r\n`
-  // Created for each request, so that the work is the same.
   return `${head}Authorization: ApiKey ${keyOf(job.keys.prefix, nextNumber(job.keys.count))}\r\n\r\n`
 }
 
@@ -184,7 +183,6 @@ function rest(connection: Connection): void {
   if (isPaused && idle.length === connections.length) allAtRest()
 }
 
-/** Each line is a duration in milliseconds. Requests in progress at the end count. */
 async function takeTurns(): Promise<void> {
   for await (const line of lines) {
     // A gateway ends connections that are idle for ten seconds.
@@ -207,7 +205,7 @@ async function takeTurns(): Promise<void> {
   for (const connection of connections) connection.end()
 }
 
-/** Sends all requests that are due. A request without a free connection counts from now. */
+/** A request without a free connection counts from now. */
 function pace(rate: number): void {
   if (ended) return
   const now = performance.now()

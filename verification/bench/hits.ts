@@ -17,7 +17,7 @@ export function sharesOf(hits: Hits): Hits {
   return Object.fromEntries(Object.entries(hits).map(([level, count]) => [level, (100 * count) / all]))
 }
 
-/** Returns the largest difference at any level in percentage points; NaN without data. */
+/** In percentage points; NaN without data. */
 export function hitsApart(all: readonly Hits[]): number {
   const shares = all.map(sharesOf)
   const levels = new Set(shares.flatMap((one) => Object.keys(one)))

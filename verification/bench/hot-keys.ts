@@ -7,18 +7,17 @@ import { round } from './stats.ts'
 import { type System, seedKeys, seedTenants, startSystem } from './system.ts'
 import { verdict } from './verdicts.ts'
 
-/** The databases have few or many keys, with the same number in memory. */
 export interface HotKeys {
   readonly title: string
   readonly measured: readonly Measured[]
   /** Percentages per level, by round. */
   readonly shares: Readonly<Record<string, Hits>>
-  /** The noise of the measurement: two gateways with the same database. */
+  /** Two gateways with the same database. */
   readonly sameAgainstSame: Ratio
   readonly against: readonly {
     readonly name: string
     readonly ratio: Ratio
-    /** In percentage points, over all rounds. */
+    /** In percentage points. */
     readonly hitsApart: number
     readonly verdict: string
   }[]
@@ -34,7 +33,7 @@ export interface HotKeysOptions {
   readonly missing: {
     readonly hot: number
     readonly few: number
-    /** One of this many requests has a key that is neither in memory nor in Redis. */
+    /** The others are in memory. */
     readonly oneIn: number
     readonly starts: number
   }
@@ -45,7 +44,7 @@ export interface HotKeysOptions {
   readonly warmUpSeconds: number
 }
 
-/** Also the maximum noise at which a result can be judged. */
+/** Also the most noise at which a result is judged. */
 const mostSlower = 0.1
 const tolerance = 0.05
 /** In percentage points. */
@@ -53,7 +52,7 @@ const mostHitsApart = 0.5
 const fillSeconds = 60
 const fillPath = '/api/v1/whoami'
 
-/** Judges by throughput and processor time, whichever is worse. */
+/** Whichever is worse. */
 export function slowdownVerdict({ throughput, cpu }: Ratio, same: Ratio, pointsApart: number): string {
   if (!(pointsApart <= mostHitsApart)) {
     return verdict('as many keys found at each level', false, `${round(pointsApart, 2)} percentage points apart`)
@@ -74,18 +73,16 @@ interface Side {
   readonly tail?: Tail
 }
 
-/** Each used at most once per start. */
 interface Tail {
   readonly oneIn: number
   readonly count: number
-  /** Two gateways with one Redis use distant numbers. */
   readonly from: number
 }
 
 /** More than one start uses. */
 const tailOfStart = 20_000
 
-/** The same side is both first and last in the list. */
+/** The same side is both first and last. */
 async function measureSides(
   title: string,
   sides: readonly Side[],
@@ -221,7 +218,6 @@ export async function measureHotKeys(options: HotKeysOptions): Promise<HotKeys[]
         },
         { ...ofFew, name: `${missing.few} keys, again`, gateway: 'gateway-2', tail: farther },
       ],
-      // Memory for the permanent keys and those used once.
       { ...options, starts: missing.starts, env: { POSTERN_MEMORY_ENTRIES: String(2 * hot) } },
     )
     return [inMemory, withMisses]

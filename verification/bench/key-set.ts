@@ -1,6 +1,6 @@
 import { type KeyHash, hashKey, keyChecksum } from '@postern/api-key'
 
-/** Keys derived from their number, which need no memory. */
+/** Keys derived from their number need no memory. */
 export interface KeySet {
   readonly prefix: string
   readonly count: number
@@ -11,7 +11,7 @@ const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const secretLength = 43
 const numberLength = 6
 
-/** Keys begin with the first 37 characters of `seed`'s secret, a key from `generateKey`. */
+/** `seed` is a key from `generateKey`. */
 export function keySet(seed: string, count: number): KeySet {
   const prefix = seed.slice(0, 'postern_'.length + secretLength - numberLength)
   return { prefix, count, first: keyOf(prefix, 0) }

@@ -19,7 +19,7 @@ export interface LatencyOptions {
   readonly seconds: number
 }
 
-/** Measures every path in every round at a moderate rate. The first path is direct. */
+/** The first path is direct. */
 export async function measureLatency(
   ways: readonly { readonly name: string; readonly url: string }[],
   { path, rounds, ...job }: LatencyOptions,

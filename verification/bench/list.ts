@@ -9,16 +9,14 @@ import { cpuOf } from './processes.ts'
 import { median, middleMean, round } from './stats.ts'
 import type { System } from './system.ts'
 
-/** A page of 100 findings in milliseconds per sequential request; medians, with ratios from `apart`. */
+/** Milliseconds per sequential request; medians, with ratios from `apart`. */
 export interface ListResult {
   readonly rows: number
   readonly throughEverything: number
-  /** Directly to the service, signed in advance. */
   readonly throughService: number
-  /** Read by `pg` as rows, as a service without row-level security would. */
+  /** As a service without row-level security would. */
   readonly sqlRows: number
   readonly sqlJson: number
-  /** With gateway, service and row-level security. */
   readonly ratio: number
   readonly serviceRatio: number
   readonly jsonRatio: number
@@ -29,7 +27,6 @@ export interface ListResult {
     readonly ratio: number
     readonly jsonRatio: number
   }
-  /** With enough concurrent requests to keep the processors busy. */
   readonly busy?: {
     readonly service: number
     readonly sqlRows: number
@@ -39,7 +36,6 @@ export interface ListResult {
   }
 }
 
-/** As a service that builds JSON itself would read the list. */
 const findingRows = keysetList<'-created_at', { id: string; created_at: string }>({
   name: 'findings_rows',
   select: `select ${columns.replaceAll('f.', 't.')} from findings.finding t`,
@@ -56,8 +52,8 @@ const pageSize = 100
 const target = `/api/v1/findings?limit=${pageSize}`
 
 /**
- * Compares a list through the service with the same SQL sent straight to PostgreSQL, without policies and with the
- * tenant in the statement. Every way ends with parsed findings.
+ * The same SQL goes straight to PostgreSQL, without policies and with the tenant in the statement. Every way ends with
+ * parsed findings.
  */
 export async function measureList(
   system: System,
@@ -79,7 +75,6 @@ export async function measureList(
   return await compareWays(system, origin, { rows, repeats, rounds })
 }
 
-/** `rows` findings belong to the tenant. */
 export async function compareWays(
   system: System,
   origin: string,
@@ -155,7 +150,6 @@ export async function compareWays(
   }
 }
 
-/** Enough to keep two processors busy. */
 const atOnce = 6
 
 /** Sequential pages mostly wait for process wake-ups; concurrent ones show the cost. */
@@ -251,7 +245,6 @@ async function backendsOf(sql: System['sql'], application: string | undefined): 
   return rows.map(({ pid }) => pid)
 }
 
-/** NaN if one cannot be read. */
 function cpuOfAll(processes: readonly number[]): number {
   return processes.reduce((sum, pid) => sum + (cpuOf(pid) ?? Number.NaN), 0)
 }
@@ -284,7 +277,7 @@ function turned<One>(ways: readonly One[], turn: number): readonly One[] {
   return ways.map((_, at) => ways[(at + turn) % ways.length]).filter((way) => way !== undefined)
 }
 
-/** Compares by rounds, because the machine's speed drifts. */
+/** The machine's speed drifts. */
 function apart(ours: readonly number[], theirs: readonly number[]): number {
   return round(middleMean(ours.map((figure, turn) => figure / (theirs[turn] ?? Number.NaN))))
 }
@@ -292,7 +285,7 @@ function apart(ours: readonly number[], theirs: readonly number[]): number {
 const between = '},{"id":"'
 const pieceBytes = 64 * 1024
 
-/** Some findings at a time, because large strings are slow to create in V8. */
+/** Large strings are slow to create in V8. */
 function countFindings(list: Buffer): number {
   const end = list.length - 1
   let found = 0
@@ -305,7 +298,7 @@ function countFindings(list: Buffer): number {
   return found
 }
 
-/** The median after a warm-up of as many calls. `prepare` is not measured. */
+/** After a warm-up of as many calls. `prepare` is not measured. */
 async function time(prepare: () => Call, repeats: number): Promise<number> {
   const times: number[] = []
   for (let turn = 0; turn < 2 * repeats; turn += 1) {
@@ -318,7 +311,6 @@ async function time(prepare: () => Call, repeats: number): Promise<number> {
   return median(times)
 }
 
-/** With the tenant condition that the policy adds. */
 async function statementOf(tenantId: string, list: (tx: Tx) => Promise<unknown>): Promise<Sql> {
   let sent: Statement | undefined
   const tx: Tx = {

@@ -10,17 +10,13 @@ export interface LoadJob {
   readonly url: string
   readonly connections: number
   readonly seconds: number
-  /** Without it, each connection sends at once. */
   readonly rate?: number
-  /** Without them, there is no Authorization header. */
   readonly keys?: KeySet
-  /** In order from the first; otherwise spread over all keys. */
   readonly inOrder?: boolean
-  /** Consecutive requests with the same key, default 1. */
   readonly together?: number
-  /** One of `oneIn` requests uses one of the `count` following keys, each once before any repeats. */
+  /** `count` following keys are each used once before any repeats. */
   readonly tail?: { readonly oneIn: number; readonly count: number; readonly from: number }
-  /** Warm-up in seconds; only for full load. */
+  /** In seconds; only for full load. */
   readonly settleSeconds?: number
   readonly requests?: number
   /** Share of requests, default none. */
@@ -31,7 +27,6 @@ export const loadResultSchema = z.object({
   requests: z.number(),
   sent: z.number(),
   seconds: z.number(),
-  /** Responses other than 200, and broken connections. */
   failures: z.number(),
   p50: z.number(),
   p99: z.number(),
@@ -46,7 +41,6 @@ const wrk = findProgram('wrk')
 
 export const generatorName = wrk === undefined ? 'built-in' : 'wrk'
 
-/** Uses wrk if available, otherwise the built-in generator. */
 export async function runLoad(job: LoadJob): Promise<LoadResult> {
   return wrk === undefined || job.keys?.count !== 1 ? await runOwn(job) : await runWrk(wrk, job, job.keys.first)
 }
@@ -54,7 +48,6 @@ export async function runLoad(job: LoadJob): Promise<LoadResult> {
 const own = join(import.meta.dirname, 'generator.ts')
 
 export interface Turns {
-  /** Waits for running requests and returns the result. */
   take(ms: number): Promise<LoadResult>
   stop(): Promise<void>
 }

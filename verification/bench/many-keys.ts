@@ -8,7 +8,6 @@ export interface ManyKeys {
   readonly keysStored: number
   /** Within the time limit. */
   readonly keysUsed: number
-  /** Each is looked up in Redis and then at the keys service. */
   readonly firstUsesPerSecond: number
   /** A look-up of more than a second is abandoned. */
   readonly firstUsesRefused: number
@@ -27,10 +26,9 @@ export interface ManyKeysOptions {
   readonly fillSeconds: number
 }
 
-/** More than during the measurement, because concurrent first uses are batched. */
+/** Concurrent first uses are batched. */
 const fillConnections = 256
 const mostRefused = 0.01
-/** Answered by the gateway itself, so that first uses are fast. */
 const ownPath = '/api/v1/whoami'
 
 export async function measureManyKeys(system: System, options: ManyKeysOptions): Promise<ManyKeys[]> {

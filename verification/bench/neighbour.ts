@@ -8,7 +8,6 @@ export interface Neighbour {
   readonly attack: 'none' | 'pipelined and unread' | 'parallel and read'
   readonly p50: number
   readonly p99: number
-  /** To the p99 of the preceding quiet rounds. */
   readonly ratio: number
   readonly requests: number
   readonly failures: number
@@ -21,8 +20,8 @@ const largePage = '/api/v1/findings?limit=1000'
 const smallPage = '/api/v1/findings?limit=50'
 
 /**
- * One tenant has `findings` findings of 50 KB, another 50 short ones, whose lists are read at a steady pace while the
- * first requests large pages.
+ * One tenant has `findings` findings of 50 KB, another 50 short ones, whose lists are read while the first requests
+ * large pages.
  */
 export async function measureNeighbour(
   system: System,
@@ -87,7 +86,6 @@ async function fill(
   await Promise.all(Array.from({ length: 4 }, client))
 }
 
-/** Uses a new connection when one is cut. */
 function pipelineWithoutReading(gateway: string, key: string): { stop(): void } {
   const { hostname, port } = new URL(gateway)
   const request = `GET ${largePage} HTTP/1.1\r\nHost: ${hostname}\r\nAuthorization: ApiKey ${key}\r\n\r\n`

@@ -12,13 +12,11 @@ export interface ParallelWrites {
   readonly ofOneTenant: number
   readonly ofManyTenants: number
   readonly ratio: number
-  /** Failures of the one tenant, also with 48 clients. */
   readonly failures: number
 }
 
 const path = '/api/v1/findings'
 const scopes = ['read:findings', 'write:findings']
-/** The default of the findings service. */
 const connections = 24
 const crowd = 48
 
@@ -65,7 +63,6 @@ export async function measureParallelWrites(
   }
 }
 
-/** Each client waits for its response. */
 async function create(
   system: System,
   { tenants, clients, seconds }: { tenants: readonly string[]; clients: number; seconds: number },

@@ -24,7 +24,7 @@ interface Part {
 }
 
 export interface Parts {
-  /** Never changes with the product, to distinguish a slower machine from a regression. */
+  /** Distinguishes a slower machine from a regression. */
   readonly yardsticks: {
     readonly processor: number
     /** Through plain `@fastify/http-proxy`. */
@@ -34,7 +34,6 @@ export interface Parts {
   /** For the whole process. */
   readonly answered: number | undefined
   readonly forwarded: number | undefined
-  /** Client-side HTTP, metrics and the response. */
   readonly http: number | undefined
   /** Forwarding without the signature. */
   readonly forward: number | undefined
@@ -58,7 +57,6 @@ function costOf(name: string, task: (turn: number) => unknown): Part {
     const { user, system } = process.cpuUsage(before)
     return user + system
   }
-  // A warm-up, which determines the number of turns.
   time(leastPerRound)
   const perRound = Math.ceil(leastPerRound * Math.max(1, leastRound / Math.max(1, time(leastPerRound))))
   for (let at = 0; at < rounds; at += 1) costs.push(time(perRound) / perRound)
@@ -78,7 +76,6 @@ const sample = {
   context: { tenant: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001', scopes: ['read:findings'] },
 }
 
-/** Similar work without code of the product. */
 function yardstick(turn: number): unknown {
   const made = JSON.stringify({ ...sample, turn })
   return JSON.parse(made) && createHash('sha256').update(made).digest('base64url')
@@ -195,7 +192,6 @@ async function measureAlone(): Promise<Part[]> {
   })
 }
 
-/** Measures the parts of a request, to locate regressions. */
 export async function measureParts(
   system: System,
   options: {

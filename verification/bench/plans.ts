@@ -56,7 +56,6 @@ const quick: typeof full = {
   revocations: { up: 10, down: 5 },
 }
 
-/** Shows only that the bench itself works. */
 const tiny: typeof full = {
   ...quick,
   starts: 1,
@@ -79,5 +78,4 @@ const tiny: typeof full = {
   revocations: { up: 3, down: 2 },
 }
 
-/** Plans by the name of the option. */
 export const plans = { full, quick, tiny } as const

@@ -5,7 +5,6 @@ import { cpus } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** The measured process has the second core for itself. */
 export const loadCore = 0
 export const measuredCore = 1
 
@@ -18,7 +17,7 @@ const taskset = cpus().length > 1 ? findProgram('taskset') : undefined
 
 export const isPinned = taskset !== undefined
 
-/** Holds a process, its threads and what it starts later on one core. */
+/** Also its threads and what it starts later. */
 export function pin(pid: number, core: number): void {
   if (taskset !== undefined) execFileSync(taskset, ['-a', '-c', '-p', String(core), String(pid)], { stdio: 'ignore' })
 }
@@ -34,7 +33,6 @@ export interface Peer {
   stop(): Promise<void>
 }
 
-/** Waits until the server accepts connections. */
 export async function startPeer(options: {
   readonly name: string
   readonly command: string
@@ -109,7 +107,7 @@ function readTicksPerSecond(): number {
   }
 }
 
-/** Returns CPU microseconds of all threads in user and kernel mode; undefined without /proc. */
+/** Undefined without /proc. */
 export function cpuOf(pid: number): number | undefined {
   let text: string
   try {
@@ -122,7 +120,7 @@ export function cpuOf(pid: number): number | undefined {
   return ((Number(fields[11]) + Number(fields[12])) / ticksPerSecond) * 1_000_000
 }
 
-/** Ticks of all processors, and those that the host took (steal in /proc/stat). */
+/** Steal in /proc/stat is what the host took. */
 export function machineTime(): { readonly total: number; readonly stolen: number } {
   let text: string
   try {

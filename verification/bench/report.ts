@@ -23,7 +23,6 @@ export interface Comparison {
   readonly leftOut: readonly string[]
   readonly connections: number
   readonly proxies: readonly Measured[]
-  /** The noise: two processes of the same yardstick. */
   readonly sameAgainstSame: Ratio
   readonly gatewayAgainst: readonly Ratio[]
   readonly verdict: string
@@ -47,14 +46,14 @@ export interface Figures {
   readonly 'many-findings': FindingsScale
 }
 
-/** The content of .results/bench.json. Parts can be measured separately. */
+/** Parts can be measured separately. */
 export interface Results {
   readonly machine: Machine
   readonly parts: {
     [Part in keyof Figures]?: {
       readonly measuredAt: string
       readonly minutes: number
-      /** Load average of a minute. Earlier parts contribute to it. */
+      /** Earlier parts contribute to it. */
       readonly loadBefore: number
       readonly figures: Figures[Part]
     }
@@ -69,7 +68,6 @@ interface Machine {
   readonly node: string
   readonly pinned: boolean
   readonly loadGenerator: string
-  /** Load average of a minute before the bench. */
   readonly loadBefore: number
 }
 
@@ -266,7 +264,6 @@ function printList(list: ListResult): void {
 
 type Share = NonNullable<ListResult['busy']>
 
-/** For the service also the ratios to the other ways. */
 function sharesOf(
   way: 'service' | 'sqlRows' | 'sqlJson',
   ...shares: readonly (Share | undefined)[]

@@ -14,17 +14,16 @@ interface Spread {
   readonly max: number
 }
 
-/** From the call that revokes a key, in milliseconds. */
+/** In milliseconds from the call that revokes a key. */
 export interface RevocationLatency {
   readonly gateways: number
   readonly redis: 'up' | 'down'
   readonly revocations: number
-  /** No gateway accepts the key after this response. */
   readonly success: Spread
   readonly firstRefusal: Spread
 }
 
-/** Measures 4 gateways and then 1, with and without Redis. Leaves one running. */
+/** 4 gateways and then 1, with and without Redis. Leaves one running. */
 export async function measureRevocation(
   system: System,
   revocations: { readonly up: number; readonly down: number },
@@ -73,7 +72,6 @@ async function revokeOne({ stack, tenant }: System, clients: readonly Client[]) 
     await body.dump()
     return statusCode
   }
-  // The key must be in the memory of every gateway.
   for (const client of clients) {
     const status = await ask(client)
     if (status !== 200) throw new Error(`a new key was answered ${status}`)

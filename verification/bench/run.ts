@@ -1,6 +1,4 @@
-// `npm run bench` measures the system beside its peers and writes .results/bench.json. `--quick` and `--tiny` write
-// nothing, `--only list,upload` measures these parts, `--against FILE` reports slower parts.
-// Exit code 1: a verdict is NO, or a part of a request is slower.
+// `npm run bench`: README.md has the options. Exit code 1: a verdict is NO, or a part of a request is slower.
 import { readFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { type Cluster, startTestCluster } from '@postern/local-stack/testing'
@@ -129,7 +127,6 @@ async function measureComparison(bench: Bench): Promise<Comparison> {
     async () => {
       const gateway = await startGateway()
       const [first, second] = await startYardsticks(bench)
-      // Between the two yardsticks, so that no pair is nearer in time.
       return {
         targets: [targetOf(first), gateway, targetOf(second)],
         stop: async () => await stopPeers([first, second]),
@@ -171,7 +168,7 @@ async function measureComparison(bench: Bench): Promise<Comparison> {
   }
 }
 
-/** Many findings come last, because they would affect the others. */
+/** Many findings would affect the others. */
 const measurements: { readonly [Part in keyof Figures]: (bench: Bench) => Promise<Figures[Part]> } = {
   revocation: async ({ system }) => await measureRevocation(system, plan.revocations),
   gateway: measureComparison,
@@ -255,7 +252,6 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 
-/** Unmeasured parts keep their figures and times. */
 async function write(results: Results): Promise<void> {
   const before: Results = JSON.parse((await readResults('bench')) ?? '{"parts":{}}')
   await writeResults('bench', { machine: results.machine, parts: { ...before.parts, ...results.parts } })
@@ -279,7 +275,7 @@ try {
   const bench = await startAll()
   for (const part of parts) {
     await measureInto(results, part, bench)
-    // Written at once, so that a failure of a later part loses nothing.
+    // A failure of a later part loses nothing.
     if (isWhole) await write(results)
   }
   printResults(results)

@@ -10,7 +10,6 @@ import { Client } from 'pg'
 const execute = promisify(execFile)
 const loopback = '127.0.0.1'
 
-/** Delays each piece by `delayMs` in both directions. */
 async function startRelay(port: number, delayMs: number) {
   const sockets = new Set<Socket>()
   const pass = (from: Socket, to: Socket): void => {
@@ -42,7 +41,7 @@ function isAddress(address: ReturnType<ReturnType<typeof createServer>['address'
   return typeof address === 'object' && address !== null
 }
 
-/** Commits of sessions that begin later wait for the standby, whose round trip takes `delayMs`. */
+/** Affects sessions that begin later. */
 export async function startDistantStandby(
   cluster: Cluster,
   database: string,

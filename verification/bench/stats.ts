@@ -4,7 +4,7 @@ export function median(values: readonly number[]): number {
   return percentile(values, 0.5)
 }
 
-/** Interpolates the value at `share` (0 to 1); NaN without values. */
+/** `share` is 0 to 1; NaN without values. */
 export function percentile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((one, other) => one - other)
   const at = (sorted.length - 1) * share
@@ -17,7 +17,6 @@ export function mean(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length
 }
 
-/** Returns the mean without the lowest and the highest quarter. */
 export function middleMean(values: readonly number[]): number {
   const sorted = values.toSorted((one, other) => one - other)
   const quarter = Math.floor(sorted.length / 4)
@@ -28,7 +27,6 @@ export function round(value: number, digits = 2): number {
   return Number(value.toFixed(digits))
 }
 
-/** Returns the load average of a minute. */
 export function loadNow(): number {
   return round(loadavg()[0] ?? 0)
 }

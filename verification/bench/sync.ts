@@ -7,30 +7,24 @@ import { Agent, request } from 'undici'
 import { median, round } from './stats.ts'
 import type { System } from './system.ts'
 
-/** In seconds from the request that uploads the table to the end of its run; medians. */
+/** From the request that uploads the table to the end of its run; medians. */
 export interface SyncSpeed {
   readonly rows: number
   readonly mebibytes: number
   readonly copySeconds: number
-  /**
-   * COPY into tables with the same indexes and checks, but without triggers and policies: the lower bound of an import.
-   */
+  /** COPY without triggers and policies: the lower bound of an import. */
   readonly storedSeconds?: number
   readonly storedRatio?: number
   readonly firstSeconds: number
   readonly firstRatio: number
-  /** The same rows in another order. */
   readonly unchangedSeconds: number
   readonly unchangedRatio: number
-  /** One row in a thousand has a new name. */
   readonly fewChangedSeconds: number
   readonly fewChangedRatio: number
 }
 
-/** The peak of the sync service while it reads, compares and plans so many rows. */
 export interface SyncMemory {
   readonly rows: number
-  /** Undefined if the kernel does not report it. */
   readonly peakMiB: number | undefined
 }
 
@@ -50,7 +44,6 @@ export async function measureSync(
     )
     const file = join(folder, 'entities.csv')
     await writeFile(file, csv, { mode: 0o644 })
-    // A first run compiles the code.
     const warm = await openImporter(system)
     await warm.run(tableOf(entities(2000)))
     await warm.run(tableOf(entities(2000)))
@@ -67,7 +60,6 @@ export async function measureSync(
       times.first.push(await importer.run(csv))
       times.unchanged.push(await importer.run(turned))
       times.fewChanged.push(await importer.run(fewChanged))
-      // Last, because its writes would disturb the other runs.
       times.stored.push(await copyAsStored(system, importer.tenantId, folder))
     }
     const copySeconds = median(times.copy)
@@ -93,7 +85,7 @@ export async function measureSync(
   }
 }
 
-/** Measures each number of rows in a process that has read none before. */
+/** In a process that has read none before. */
 export async function measureSyncMemory(system: System, counts: readonly number[]): Promise<SyncMemory[]> {
   const found: SyncMemory[] = []
   for (const rows of counts) {
@@ -125,7 +117,6 @@ const columns = [
 ]
 const ratings = ['low', 'medium', 'high', 'critical']
 
-/** Every tenth has a text that must be quoted. */
 function entities(count: number): string[] {
   return Array.from({ length: count }, (_none, row) => {
     const text = `What it is for and whom it concerns, as of the last review of entity ${row}`
@@ -197,7 +188,6 @@ async function copyAsStored({ sql }: Pick<System, 'sql'>, tenantId: string, fold
   return seconds
 }
 
-/** A run is timed from its request to its end. */
 async function openImporter({
   stack,
 }: System): Promise<{ readonly tenantId: string; run(csv: string, query?: string): Promise<number> }> {

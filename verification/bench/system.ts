@@ -9,16 +9,15 @@ import { measuredCore, pin } from './processes.ts'
 export interface System {
   readonly stack: TestStack
   readonly tenant: { readonly id: string }
-  /** As superuser, for seeding that would take too long through the services. */
+  /** Seeding through the services would take too long. */
   readonly sql: Client
-  /** Returns the new process id. Default: the first gateway. */
+  /** Returns the new process id. */
   restartGateway(env: Readonly<Record<string, string>>, name?: `gateway-${number}`): Promise<number>
   setInRedis(name: string, value: string): Promise<void>
   emptyRedis(): Promise<void>
   stop(): Promise<void>
 }
 
-/** Limits are counted for every request, but none is rejected. */
 const unlimited = 2_000_000_000
 
 export async function startSystem(gateways: number): Promise<System> {
@@ -76,7 +75,7 @@ export async function seedTenants({ sql }: Pick<System, 'sql'>, count: number): 
   return rows.map(({ id }) => id)
 }
 
-/** Triggers and constraints check every key. The same `seed` gives the same keys. */
+/** The same `seed` gives the same keys. */
 export async function seedKeys(
   { sql, tenant }: Pick<System, 'sql' | 'tenant'>,
   count: number,

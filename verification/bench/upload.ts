@@ -11,9 +11,9 @@ import type { System } from './system.ts'
 export interface UploadResult {
   readonly mebibytes: number
   readonly evidence: number
-  /** Undefined without nginx or its module for PUT. It answers when the file is in memory. */
+  /** Undefined without nginx or its module for PUT. */
   readonly nginx: number | undefined
-  /** Until the file is on the disk, as for evidence. */
+  /** Until the file is on the disk. */
   readonly nginxSynced: number | undefined
   readonly ratio: number | undefined
   readonly syncedRatio: number | undefined
@@ -21,10 +21,7 @@ export interface UploadResult {
 
 const mebibyte = 1024 * 1024
 
-/**
- * Sends one large file through the gateway to the evidence service, and to nginx with PUT, alternately on the same
- * disk.
- */
+/** Alternately on the same disk. */
 export async function measureUpload(
   system: System,
   { folder, mebibytes, rounds }: { readonly folder: string; readonly mebibytes: number; readonly rounds: number },
@@ -114,7 +111,6 @@ async function send(
   }
 }
 
-/** nginx with its module for PUT (RFC 4918). */
 async function startDav(folder: string): Promise<{ peer: Peer; files: string } | undefined> {
   const program = findProgram('nginx')
   if (program === undefined) return undefined
@@ -136,7 +132,6 @@ async function startDav(folder: string): Promise<{ peer: Peer; files: string } |
   try {
     return { peer: await startPeer({ name: 'nginx, PUT', command: program, args, port, core: measuredCore }), files }
   } catch {
-    // An nginx without the module does not know its directive.
     return undefined
   }
 }

@@ -2,7 +2,7 @@ import { type Moved, describeMoved } from './against.ts'
 import type { ListResult } from './list.ts'
 import type { Results } from './report.ts'
 
-/** Formats a verdict; NO ends the bench with exit code 1. */
+/** NO ends the bench with exit code 1. */
 export function verdict(question: string, holds: boolean, figure: string): string {
   return `${question}: ${holds ? 'yes' : 'NO'} (${figure})`
 }
@@ -49,7 +49,7 @@ export function boundsOf({ parts }: Pick<Results, 'parts'>): Readonly<Record<str
   }
 }
 
-/** Returns why the bench fails. If two equal runs differ too much, nothing fails. */
+/** If two equal runs differ too much, nothing fails. */
 export function failedVerdicts({ parts }: Pick<Results, 'parts'>, moved: readonly Moved[]): string[] {
   const all = {
     ...boundsOf({ parts }),

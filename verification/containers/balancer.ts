@@ -12,7 +12,7 @@ const patienceMs = 2_000
 /** One timeout may be the network's fault. */
 const silencesBeforeOut = 3
 
-/** Removes a gateway that is not ready or refuses the connection, and one that times out three times. */
+/** One that times out is removed after three times. */
 export function startBalancer(gateways: Installation['gateways']): Balancer {
   const ready = new Map(gateways.map(({ url }) => [url, true]))
   let stopped = false

@@ -3,14 +3,12 @@ import { statfs } from 'node:fs/promises'
 import { Worker } from 'node:worker_threads'
 import { readTimes } from './machine.ts'
 
-/** The smallest machine; on a smaller one, requests fail because of it. */
+/** On a smaller machine, requests fail because of it. */
 export const least = {
   processors: 2,
-  /** The installation and the load use two thirds of it. */
   memoryBytes: 4 * 1024 ** 3,
-  /** In the folder of the engine's images. */
   diskBytes: 8 * 1024 ** 3,
-  /** The smallest share of processor time; with less, requests fail because of the machine. */
+  /** With less, requests fail because of the machine. */
   share: 0.6,
 } as const
 
@@ -46,7 +44,6 @@ export async function weighMachine(): Promise<Machine> {
 
 const measuredMs = 5_000
 
-/** Without time stolen by the host. */
 async function measureShare(processors: number): Promise<number> {
   const [before, usage, since] = [readTimes(), process.cpuUsage(), performance.now()]
   await Promise.all(Array.from({ length: processors }, burn))

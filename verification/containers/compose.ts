@@ -14,7 +14,6 @@ const root = join(import.meta.dirname, '..', '..')
 const composeFile = join(root, 'deploy', 'compose.yaml')
 const tlsFile = join(root, 'deploy', 'compose.tls.yaml')
 
-/** One can be replaced while the other responds. */
 export const doubled = ['keys', 'findings', 'universe', 'evidence', 'sync'] as const
 
 export interface Installation {
@@ -27,7 +26,6 @@ export interface Installation {
   readonly consoleUrl: string
   /** Over TLS under a name that only containers resolve. This machine reaches its port too. */
   readonly issuer: string
-  /** The folder with `ca.crt` and the provider's files. */
   readonly trust: string
   readonly secrets: string
   readonly project: string
@@ -45,7 +43,6 @@ export interface Compose {
   containers(service: string): Promise<readonly string[]>
   operator(...args: readonly string[]): Promise<string>
   waitUntilReady(container: string): Promise<void>
-  /** Copies the files of the secrets folder to the components. */
   handOutSecrets(): Promise<void>
   logs(): Promise<string>
   down(): Promise<void>
@@ -117,7 +114,6 @@ const readyAt = (port: number): string => `http://127.0.0.1:${port}/internal/hea
 
 const signInName = 'sign-in.example'
 
-/** An authority, a certificate for each server, and the key that signs tokens. */
 async function makeTrust(folder: string, postgresUid: number): Promise<void> {
   // Containers read it as another user.
   await mkdir(folder, { mode: 0o755 })
@@ -142,7 +138,6 @@ async function makeTrust(folder: string, postgresUid: number): Promise<void> {
   await writeFile(join(folder, 'tenants.json'), '{}')
 }
 
-/** Adds a second gateway, readiness ports, and a provider. */
 async function overlayFor(
   { images, issuer, trust, consoleUrl }: Installation,
   port: number,
@@ -235,7 +230,6 @@ export function attach(installation: Installation): Compose {
       .toSorted()
       .map((line) => line.split(' ')[1] ?? '')
   }
-  /** Returns undefined if the container is not running. */
   const findHealth = async (container: string): Promise<string | undefined> => {
     const format =
       '{{index .Config.Labels "com.docker.compose.service"}}{{range .NetworkSettings.Networks}} {{.IPAddress}}{{end}}'
@@ -248,7 +242,7 @@ export function attach(installation: Installation): Compose {
     await engine.docker(['exec', container, 'node', 'deploy/healthcheck.mjs'], { timeoutMs: 20_000 })
     return true
   }
-  /** Asks from this machine if possible, because starting programs in containers is slow. */
+  /** Starting programs in containers is slow. */
   const readiness = (container: string): (() => Promise<boolean>) => {
     let asked = 0
     let url: string | undefined

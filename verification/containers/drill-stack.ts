@@ -6,14 +6,12 @@ import type { Changeable } from '../../test/support/churn.ts'
 import type { Compose } from './compose.ts'
 import { openRelay, openTunnel } from './tunnel.ts'
 
-/** The installation as the load of the fault tests needs it. */
 export interface DrillStack extends Changeable {
-  /** Returns the rows of each accepted write by the name in its request. */
+  /** By the name in the request. */
   readWrites(): Promise<Map<string, { tenantId: string; title: string }[]>>
   stop(): Promise<void>
 }
 
-/** Calls the keys service through the operator's container. */
 export async function openDrillStack(system: Compose): Promise<DrillStack> {
   const { installation } = system
   const way = { container: system.operatorContainer, host: 'keys', port: 8080 } as const

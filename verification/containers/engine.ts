@@ -10,12 +10,10 @@ const execute = promisify(execFile)
 
 export interface Engine {
   readonly env: Readonly<Record<string, string>>
-  /** Docker's plugin or the older program. */
   readonly compose: readonly string[]
   /** Root can signal the processes of containers. */
   readonly own: boolean
   docker(args: readonly string[], options?: RunOptions): Promise<string>
-  /** Stops the engine if this run started it. Images stay. */
   stop(): Promise<void>
 }
 
@@ -24,7 +22,7 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** Throws with the end of the output. */
+/** With the end of the output. */
 export async function run(
   command: string,
   args: readonly string[],
@@ -43,7 +41,7 @@ export async function run(
   }
 }
 
-/** Uses this machine's engine, or starts one as root on Debian. Returns the reason if that is impossible. */
+/** As root on Debian. Returns the reason if that is impossible. */
 export async function openEngine(say: (line: string) => void): Promise<Engine | string> {
   const isRoot = process.getuid?.() === 0
   if (!(await answers({})) && !(isRoot && (await has('apt-get')))) {
@@ -95,7 +93,6 @@ async function installMissing(say: (line: string) => void): Promise<void> {
   await run('apt-get', install, { timeoutMs: 600_000, env: { DEBIAN_FRONTEND: 'noninteractive' } })
 }
 
-/** Returns undefined if dockerd ends before it responds. */
 async function startDaemon(
   home: string,
   driver: string,

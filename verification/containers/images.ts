@@ -17,7 +17,6 @@ export interface Images {
   readonly redis: string
 }
 
-/** Base images as the files of deploy/ name them. */
 const published = {
   node: named('Dockerfile', /^ARG NODE_IMAGE=(\S+)$/m),
   debian: named('pgbouncer/Dockerfile', /^ARG BASE_IMAGE=(\S+)$/m),
@@ -39,7 +38,7 @@ export interface Bases {
   readonly redis: string
 }
 
-/** Uses this working copy, or POSTERN_TEST_IMAGE. Throws with the failed step. */
+/** Throws with the failed step. */
 export async function buildImages(engine: Engine, bases: Bases, say: (line: string) => void): Promise<Images> {
   const given = process.env['POSTERN_TEST_IMAGE']
   const images = {
@@ -76,7 +75,6 @@ async function build(
   })
 }
 
-/** Returns the reason why they are missing. */
 export async function findBases(engine: Engine, say: (line: string) => void): Promise<Bases | string> {
   return await pullOrMake(engine, say).catch(
     (error: unknown) => `there is nothing to build images on: ${firstLine(error)}`,
@@ -148,7 +146,6 @@ async function makeImage(
   await build(engine, tag, folder, 'Dockerfile', args)
 }
 
-/** Creates a Debian image with certificates and this machine's registry settings. */
 async function importDebian(engine: Engine, tag: string, folder: string): Promise<void> {
   if (!(await has('debootstrap'))) {
     await run('apt-get', ['-qq', 'update'], { timeoutMs: 300_000 })

@@ -9,7 +9,6 @@ export interface Served {
 const breakShare = 0.05
 const everyMs = 250
 
-/** Watches the machine; the returned function reports the result. */
 export function watchMachine(): () => Served {
   const first = readTimes()
   let last = first
@@ -40,7 +39,7 @@ export interface Times {
   readonly stolen: number
 }
 
-/** Reads proc(5), which exists only on Linux. */
+/** Linux only. */
 export function readTimes(): Times {
   try {
     const [line = ''] = readFileSync('/proc/stat', 'utf8').split('\n')

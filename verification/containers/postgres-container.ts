@@ -6,7 +6,6 @@ import { GenericContainer, Wait } from 'testcontainers'
 import { type Cluster, findFreePort } from '../../packages/local-stack/src/testing/index.ts'
 import { findInstallation } from './installation.ts'
 
-/** Vitest's global setup: PostgreSQL with a template of all migrations. */
 export async function setup(): Promise<() => Promise<void>> {
   const { images } = findInstallation().installation
   const home = await mkdtemp(join(tmpdir(), 'postern-test-'))

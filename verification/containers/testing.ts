@@ -20,13 +20,11 @@ import { findInstallation } from './installation.ts'
 
 export * from '../../packages/local-stack/src/testing/index.ts'
 
-/** Works without own processes and variables. */
 export interface ContainerStack {
   readonly gateways: readonly string[]
   readonly consoleUrl: string
   readonly operator: SignedCaller
   createTenant(slug?: string): Promise<Tenant>
-  /** Maps slugs to tenants for the provider's people. */
   nameTenants(tenants: Readonly<Record<string, { readonly id: string }>>): Promise<void>
   createKey(tenant: { readonly id: string }, input: CreateKeyInput): Promise<CreatedApiKey>
   /** All processes of the service. Killed ones are not restarted. */
@@ -79,7 +77,6 @@ function reachProvider({ issuer, trust }: Installation): void {
   setGlobalDispatcher(new Agent({ connect: { ca, lookup: find } }))
 }
 
-/** Starts Redis on a port that survives restarts. */
 export async function startTestRedis(): Promise<TestRedis> {
   const { images } = findInstallation().installation
   const port = await findFreePort()

@@ -36,7 +36,7 @@ events in [log events](log-events.md). This file is generated from the code: \`n
 ${sections.map(([title, messages]) => `## ${title}\n\n${renderByFile(messages, known)}`).join('\n')}`
 }
 
-/** Adds the texts to `known`, and omits those that were there. */
+/** Omits texts in `known`, and adds the others. */
 function renderByFile(messages: readonly Message[], known: Set<string>): string {
   const byFile = new Map<string, string[]>()
   for (const { path, name = '', text } of messages) {
@@ -61,7 +61,6 @@ function listAlerts(): Message[] {
     )
 }
 
-/** Breaks an item of a list into lines of up to 160 characters. */
 function wrap(item: string): string {
   return item.replaceAll(/(.{1,158})(?: |$)/g, '$1\n  ').trimEnd()
 }

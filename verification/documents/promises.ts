@@ -15,7 +15,7 @@ export const sections = ['Revocation', 'Tenants', 'Edge', 'Keys and secrets', 'B
 
 const annotation = /@promise (?<section>[^:]+): (?<text>[^@]+?)\.(?:\s+@alsoShownBy (?<others>[^@]+?))?(?=\s*(?:@|$))/g
 
-/** Reads the annotations `@promise Section: Text.` and `@alsoShownBy path, npm run command` of one file. */
+/** `@promise Section: Text.` and `@alsoShownBy path, npm run command`. */
 export function parsePromises(path: string, source: string): Promised[] {
   const head = /^\/\*\*\n(?<comment>[^]*?)\n \*\/\n/.exec(source)?.groups?.['comment'] ?? ''
   const comment = head.replaceAll(/\s*\n? \* /g, ' ').trim()

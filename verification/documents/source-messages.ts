@@ -4,14 +4,13 @@ import { type ESTree, type VisitorObject, Visitor, parseSync } from 'vite'
 
 const root = join(import.meta.dirname, '..', '..')
 
-/** A text that people read, and its source file. */
 export interface Message {
   readonly path: string
   readonly name?: string
   readonly text: string
 }
 
-/** Lists details with the code if the call names it. Interpolations become `{…}`. */
+/** Interpolations become `{…}`. */
 export function listDetails(): Message[] {
   return readSources('{packages/service-kit,services/*}/src/**/*.ts').flatMap(({ path, source, program }) => {
     const messages: Message[] = []

@@ -16,7 +16,7 @@ export interface FilledRequest {
 }
 
 export interface Fuzzer {
-  /** Returns the status. Throws with request and response if the response is wrong. */
+  /** Throws with request and response if the response is wrong. */
   run(route: Route, draft: Draft): Promise<number>
   /** By operation and status. */
   readonly tally: ReadonlyMap<string, ReadonlyMap<number, number>>
@@ -41,7 +41,6 @@ export function createFuzzer(options: {
   const connections = new Agent({ connections: 4, headersTimeout: 30_000, bodyTimeout: 30_000 })
   const tally = new Map<string, Map<number, number>>()
 
-  /** Repeats a request that a gateway without a lease rejected. */
   async function exchange(route: Route, request: FilledRequest, caller: Caller): Promise<CheckedAnswer> {
     for (const from = performance.now(); ;) {
       const answer = await exchangeOnce(route, request, caller)
@@ -142,7 +141,7 @@ function faultOf(route: Route, request: FilledRequest, answer: CheckedAnswer, ca
   return undefined
 }
 
-/** Returns undefined if the request is valid or unclear. */
+/** Undefined if the request is valid or unclear. */
 function reasonToRefuse(route: Route, { path, query, body }: FilledRequest): string | undefined {
   const names = [...route.path.matchAll(/:([a-z_]+)/g)].map(([, name = '']) => name)
   const pattern = new RegExp(`^${route.path.replaceAll(/:[a-z_]+/g, '([^/]+)')}$`)

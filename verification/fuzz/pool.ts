@@ -1,8 +1,6 @@
 export type Kind = 'id' | 'ref' | 'etag' | 'cursor' | 'foreign'
 
-/**
- * Returns a marker that is replaced when the request is sent, so that requests can be generated before resources exist.
- */
+/** Replaced when the request is sent, so that requests can be generated before resources exist. */
 export function marker(kind: Kind, collection: string, at: number): string {
   return `__${kind}.${collection}.${at}__`
 }

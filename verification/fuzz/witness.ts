@@ -5,7 +5,7 @@ import { Client } from 'pg'
 export interface Witness {
   /** Accepts an allowed change. */
   accept(): Promise<void>
-  /** Returns the names of tables that changed since the last check. */
+  /** Since the last check. */
   changed(): Promise<string | undefined>
   close(): Promise<void>
 }
@@ -14,7 +14,6 @@ export interface Witness {
 const beside =
   /idempotency_record|sync\.(run|connector|upload_chunk)|universe\.(import|source_row)|evidence\.upload|tenant_usage|log_checkpoint/
 
-/** Longer than the sealer needs on a busy machine. */
 const sealedWithinMs = 60_000
 
 /** Usage is recorded all the time and does not count. */

@@ -28,10 +28,8 @@ const downloadMs = 600_000
 const startMs = 600_000
 /** A session must end within this time after the provider ended it. */
 const logoutMs = 2000
-/** The gateway reads unknown keys at most every five seconds. */
 const rotationMs = 5000
 
-/** A Keycloak of this machine, and its REST API of administrators. */
 interface Keycloak {
   readonly url: string
   call(method: string, path: string, body?: unknown): Promise<Answer>

@@ -12,7 +12,6 @@ export interface Person {
 
 export const tenants = ['harbourline', 'korvex'] as const
 
-/** An administrator, an auditor and a viewer in each of two tenants. */
 export const people: readonly Person[] = tenants.flatMap((tenant) =>
   (['admin', 'auditor', 'viewer'] as const).map((role) => ({
     login: `${tenant}-${role}`,
@@ -54,7 +53,6 @@ export async function findSession(
   return status === 200 ? sessionSchema.parse(JSON.parse(text)) : undefined
 }
 
-/** The status of an API request that the console makes for the browser. */
 export async function askApi(stack: TestStack, browser: TestBrowser): Promise<number> {
   const headers = { accept: 'application/json' }
   return (await browser.send(`${stack.consoleUrl}/api/v1/whoami`, { headers })).status
@@ -79,7 +77,6 @@ export async function checkEverybody(
   }
 }
 
-/** Signs out, also at the provider, and returns the last page. */
 export async function signOut(stack: TestStack, browser: TestBrowser): Promise<PageAnswer> {
   const session = await findSession(stack, browser)
   const answer = await browser.send(`${stack.consoleUrl}/auth/logout`, {

@@ -9,7 +9,7 @@ export interface Running {
 
 const stopMs = 20_000
 
-/** Returns the output of a program, or undefined if it is not installed. Throws if it fails or takes too long. */
+/** Undefined if the program is not installed. Throws if it fails or takes too long. */
 export async function run(
   command: string,
   args: readonly string[],
@@ -30,7 +30,7 @@ export async function run(
   return await promise
 }
 
-/** Starts a server. `stop` ends its process group, and kills it if it does not end. */
+/** `stop` ends its process group, and kills it if it does not end. */
 export function launch(
   command: string,
   args: readonly string[],
@@ -67,7 +67,7 @@ export function launch(
   }
 }
 
-/** Asks until the answer is true. Returns the milliseconds it took, or undefined after `timeoutMs`. */
+/** Returns the milliseconds it took, or undefined after `timeoutMs`. */
 export async function waitFor(
   ask: () => Promise<boolean>,
   timeoutMs: number,

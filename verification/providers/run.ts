@@ -1,5 +1,5 @@
-// `npm run test:providers`: real identity providers, set up by the steps of their guides, sign people in at the real
-// console. Exit code 1 if a check failed. A provider whose language is not installed is skipped by name.
+// `npm run test:providers`: exit code 1 if a check failed. A provider whose language is not installed is skipped by
+// name.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

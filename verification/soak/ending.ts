@@ -4,7 +4,6 @@ export interface Ending {
   /** 0: every figure is flat. 1: something is wrong. 2: the run cannot tell. */
   readonly exitCode: 0 | 1 | 2
   readonly text: string
-  /** The run was long enough to judge growth. */
   readonly isJudged: boolean
 }
 
@@ -16,7 +15,6 @@ export interface Seen {
   readonly refusedAsRevoked: number
 }
 
-/** Returns 0 only if everything was judged. */
 export function endingOf({ missing, verdicts, faults, refusedAsRevoked }: Seen): Ending {
   const isJudged = verdicts.length > 0 && verdicts.every((verdict) => verdict !== undefined)
   const count = (verdict: Judged['verdict']): number => verdicts.filter((one) => one === verdict).length

@@ -20,10 +20,8 @@ export interface FaultyClients {
 }
 
 const findings = '/api/v1/findings'
-/** The prefix of partially uploaded files. */
 export const brokenUpload = 'broken-off-'
 
-/** `key` has all scopes, `narrow` only read:universe. */
 function mistakesOf(key: string, narrow: string): Mistake[] {
   const { value } = generateKey()
   const mistyped = value.slice(0, -1) + (value.endsWith('0') ? '1' : '0')
@@ -52,7 +50,6 @@ function mistakesOf(key: string, narrow: string): Mistake[] {
 
 const json = { 'content-type': 'application/json' }
 
-/** One action of each kind every `everyMs`, at the gateways in turn. */
 export function startFaultyClients(options: {
   readonly gateways: readonly string[]
   readonly key: string

@@ -8,7 +8,6 @@ import { z } from 'zod'
 export const inspectorVariables = { NODE_OPTIONS: '--inspect=127.0.0.1:0' } as const
 
 export interface HeapMeter {
-  /** Returns the remaining bytes on the heap and outside. */
   leftAfterCollection(): Promise<number>
   close(): void
 }

@@ -1,6 +1,5 @@
 import { median } from '../bench/stats.ts'
 
-/** In milliseconds since the load started. */
 export interface Point {
   readonly at: number
   readonly value: number

@@ -16,16 +16,15 @@ const secretLength = 43
 const checksumLength = 6
 const checksumAt = keyPrefix.length + secretLength
 
-/** The length of a key in characters, which are ASCII. */
 export const keyLength: number = checksumAt + checksumLength
 
 // A fixed repeat between anchors keeps matching linear. Without the m flag, `$` does not match before a final line
 // feed.
 const keyPattern = /^postern_[0-9A-Za-z]{49}$/
 
-/** Has the form and checksum of a key; only the keys service knows whether it exists. */
+/** Only the keys service knows whether the key exists. */
 export interface ParsedKey {
-  /** The secret, not enumerable: printing or serialising the object shows the mask. */
+  /** Not enumerable: printing or serialising the object shows the mask. */
   readonly value: string
   /** Computed on first read. */
   readonly hash: KeyHash
@@ -38,24 +37,21 @@ export interface GeneratedKey {
   readonly lastFour: string
 }
 
-/** Creates a key with 256 random bits from the operating system. */
+/** 256 random bits from the operating system. */
 export function generateKey(): GeneratedKey {
   const payload = keyPrefix + base62(BigInt(`0x${randomBytes(secretBytes).toString('hex')}`), secretLength)
   const value = payload + keyChecksum(payload)
   return { value, hash: hashKey(value), lastFour: lastFourOf(value) }
 }
 
-/**
- * Parses a key without I/O. Returns undefined if the form or the CRC-32 checksum is wrong. The checksum is not secret.
- */
+/** Undefined if the form or the CRC-32 checksum is wrong. The checksum is not secret. */
 export function parseKey(text: string): ParsedKey | undefined {
-  // The pattern must not scan a long hostile text.
   if (text.length !== keyLength || !keyPattern.test(text)) return undefined
   if (text.slice(checksumAt) !== keyChecksum(text.slice(0, checksumAt))) return undefined
   return new MaskedKey(text)
 }
 
-/** Returns the CRC-32 of prefix and secret as six base62 characters, most significant first. */
+/** Six base62 characters, most significant first. */
 export function keyChecksum(payload: string): string {
   let rest = crc32(payload)
   let digits = ''
@@ -76,7 +72,7 @@ function base62(number: bigint, length: number): string {
   return digits
 }
 
-/** Keeps the secret in a private field, so that logs and errors show only the mask. */
+/** Logs and errors show only the mask. */
 class MaskedKey implements ParsedKey {
   readonly #value: string
   #hash: KeyHash | undefined

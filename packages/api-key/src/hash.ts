@@ -7,13 +7,11 @@ export type KeyHash = string & { readonly [keyHashBrand]: true }
 
 const keyHashPattern = /^[0-9a-f]{64}$/
 
-/** Returns the hash of a key. Plain SHA-256 is enough for 256 random bits. */
+/** Plain SHA-256 is enough for 256 random bits. */
 export function hashKey(value: string): KeyHash {
-  // SHA-256 in hexadecimal always has this shape.
   return hash('sha256', value, 'hex') as KeyHash
 }
 
-/** Whether a text from a database row or a cache record is a key hash. */
 export function isKeyHash(text: string): text is KeyHash {
   return keyHashPattern.test(text)
 }

@@ -1,11 +1,11 @@
 const shownCharacters = 4
 
-/** Returns the only part of a key that may be stored and shown. */
+/** The only part of a key that may be stored and shown. */
 export function lastFourOf(value: string): string {
   return value.slice(-shownCharacters)
 }
 
-/** Returns five bullets and the last four characters. A whole key passed by mistake stays hidden. */
+/** A whole key passed by mistake stays hidden. */
 export function maskKey(lastFour: string): string {
   return `•••••${lastFourOf(lastFour)}`
 }

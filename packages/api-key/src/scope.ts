@@ -8,7 +8,7 @@ export type WildcardScope = (typeof wildcardScopes)[number]
 
 export type GrantableScope = NamedScope | WildcardScope
 
-/** The scope itself, the wildcard of its action, and `*`. Anything else is denied. */
+/** Anything else is denied. */
 const coveredBy: ReadonlyMap<string, readonly string[]> = new Map(
   [...namedScopes, ...wildcardScopes].map((scope) => {
     const action = scope.split(':', 1)[0] ?? ''
@@ -18,12 +18,12 @@ const coveredBy: ReadonlyMap<string, readonly string[]> = new Map(
 
 const named: ReadonlySet<string> = new Set(namedScopes)
 
-/** Whether the granted scopes include the named one. Unknown grants include nothing. */
+/** Unknown grants include nothing. */
 export function grantsScope(granted: readonly string[], needed: NamedScope): boolean {
   return named.has(needed) && covers(granted, needed)
 }
 
-/** Returns the included named scopes in the order of `namedScopes`. */
+/** In the order of `namedScopes`. */
 export function expandScopes(granted: readonly string[]): ReadonlySet<NamedScope> {
   return new Set(namedScopes.filter((scope) => covers(granted, scope)))
 }

@@ -1,7 +1,7 @@
 /** `revoked` is final. */
 export type KeyState = 'active' | 'expired' | 'revoked'
 
-/** A Date or milliseconds since the epoch. */
+/** Milliseconds since the epoch. */
 export type Moment = Date | number
 
 export interface KeyLife {
@@ -11,10 +11,7 @@ export interface KeyLife {
   readonly expiresAt: Moment
 }
 
-/**
- * Revoked takes precedence over expired, and an invalid date counts as expired. Compare on every request, also for
- * cached keys.
- */
+/** Revoked takes precedence over expired, and an invalid date counts as expired. Compare on every request. */
 export function keyState(life: KeyLife, now: Moment): KeyState {
   if (life.revokedAt !== null) return 'revoked'
   // A comparison with an invalid date (NaN) is false.

@@ -94,8 +94,7 @@ export function randomPassword(): string {
 }
 
 /**
- * Creates missing secrets. Only the owner can read the folder (0700) and its files (0600). `given` rings are stored
- * unless the folder has one.
+ * Only the owner can read the folder (0700) and its files (0600). `given` rings are stored unless the folder has one.
  */
 export async function openSecrets(folder: string, given: Partial<Record<RingName, string>> = {}): Promise<Secrets> {
   await mkdir(folder, { recursive: true, mode: 0o700 })

@@ -9,7 +9,6 @@ import {
 } from '@postern/contracts/internal'
 import { type KeyRing, createMac } from '@postern/signed-context'
 
-/** Where and until when to store a record. */
 export interface EncodedRecord {
   readonly key: string
   readonly value: string
@@ -23,10 +22,10 @@ export interface EncodedRecord {
  */
 export interface CacheCodec {
   encodeRecord(record: KeyRecord): EncodedRecord
-  /** Returns undefined if the text is not the hash's authentic record. */
+  /** Undefined if the text is not the hash's authentic record. */
   decodeRecord(hash: string, text: string): KeyRecord | undefined
   encodeMessage(revocation: Revocation): string
-  /** Returns undefined if the text is not authentic. */
+  /** Undefined if the text is not authentic. */
   decodeMessage(text: string): Revocation | undefined
 }
 
@@ -37,11 +36,10 @@ const maxCharacters = 32_768
 const recordPattern = /^(\d{1,16}\.\d{1,16}\.\d{1,16})\|([A-Za-z0-9_-]{1,32})\.([A-Za-z0-9_-]{43})\|(\{.*\})$/s
 const messagePattern = /^([A-Za-z0-9_-]{1,32})\.([A-Za-z0-9_-]{43})\|(\{.*\})$/s
 
-// The MAC covers the purpose, so a record cannot be replayed as a message.
 const recordPurpose = 'postern cache record 1'
 const messagePurpose = 'postern cache message 1'
 
-/** Creates a codec that also accepts the previous secret. */
+/** Also accepts the previous secret. */
 export function createCacheCodec(ring: KeyRing): CacheCodec {
   const keys = [ring.current, ring.previous].flatMap((key) =>
     key === undefined ? [] : { id: key.id, mac: createMac(key.secret) },

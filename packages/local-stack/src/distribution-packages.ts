@@ -29,10 +29,7 @@ export async function hasPackages(): Promise<boolean> {
   return (await findOnPath('apt-get')) !== undefined && (await findOnPath('dpkg')) !== undefined
 }
 
-/**
- * Unpacks the distribution's packages without root. `list` receives options for apt-cache and returns package names.
- * `sources` replaces sources.list.
- */
+/** Without root. `list` receives options for apt-cache and returns package names. `sources` replaces sources.list. */
 export async function unpackPackages(
   installFolder: string,
   list: (apt: readonly string[]) => Promise<readonly string[]>,

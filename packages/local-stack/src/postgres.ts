@@ -33,7 +33,7 @@ export interface PostgresOptions {
 
 const startTimeoutMs = 60_000
 
-/** Listens on the loopback address only and requires passwords. Callers must prevent two starts with the same home. */
+/** Loopback address only. Callers must prevent two starts with the same home. */
 export async function startPostgres(options: PostgresOptions): Promise<Postgres> {
   const account = serverAccount()
   if (account !== undefined && process.platform !== 'linux') {

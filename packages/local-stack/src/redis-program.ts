@@ -33,8 +33,7 @@ const containerImage = 'valkey/valkey:8.1.11-trixie'
 const containerPort = 6379
 
 /**
- * Finds Valkey or Redis on the PATH, otherwise unpacks a package (Debian, Ubuntu) or uses a container. Throws an error
- * that names what to install.
+ * On the PATH, otherwise from a package (Debian, Ubuntu) or in a container. Throws an error that names what to install.
  */
 export async function findRedisProgram(
   installFolder: string,

@@ -14,12 +14,12 @@ const chainedSchema = z.looseObject({
 })
 export type ChainedEntry = z.infer<typeof chainedSchema>
 
-/** Returns undefined if the entry is invalid. */
+/** Undefined if the entry is invalid. */
 export function parseEntry(value: unknown): ChainedEntry | undefined {
   return chainedSchema.safeParse(value).data
 }
 
-/** Returns the text that is hashed: canonical JSON (RFC 8785) without hash and position, which the root covers. */
+/** Canonical JSON (RFC 8785) without hash and position, which the root covers. */
 export function sealEntry(entry: Readonly<Record<string, unknown>>): string {
   const { position: _position, hash: _hash, ...content } = entry
   const text = canonicalize(content)
@@ -32,12 +32,10 @@ export function hashOf(text: string): string {
   return createHash('sha256').update(text, 'utf8').digest('hex')
 }
 
-/** Hashes the previous root and the entry's hash. */
 export function nextRoot(root: string, hash: string): string {
   return hashOf(root + hash)
 }
 
-/** The content of an entry, its link to the previous one, or the order. */
 export type ChainFault = 'content' | 'link' | 'order'
 
 export interface Anchor {
@@ -51,7 +49,7 @@ export interface FindingVerification {
   readonly fault: { readonly seq: number; readonly problem: ChainFault } | null
 }
 
-/** Verifies entries in the order of `seq`, from the first or after `after`. */
+/** In the order of `seq`, from the first or after `after`. */
 export function verifyFindingLog(
   entries: Iterable<ChainedEntry>,
   after: Anchor = { seq: 0, hash: null },

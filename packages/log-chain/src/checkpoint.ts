@@ -4,7 +4,6 @@ import { z } from 'zod'
 /** RFC 7515 §4.1.9: nothing else signed with the same key passes as a checkpoint. */
 export const checkpointType = 'postern-log-checkpoint'
 
-/** The log ended with `root` at `position` when this was signed. */
 export const checkpointSchema = z.object({
   tenant: z.uuid(),
   position: z.int().min(0),
@@ -14,7 +13,7 @@ export const checkpointSchema = z.object({
 })
 export type Checkpoint = z.infer<typeof checkpointSchema>
 
-/** Returns the content of a compact JWS (EdDSA), or undefined if none of the keys signed it. */
+/** EdDSA. Undefined if none of the keys signed it. */
 export async function verifyCheckpoint(jws: string, keys: JSONWebKeySet): Promise<Checkpoint | undefined> {
   try {
     const { payload, protectedHeader } = await compactVerify(jws, createLocalJWKSet(keys), { algorithms: ['EdDSA'] })

@@ -18,10 +18,7 @@ export interface ExportReport {
 
 const maxFaults = 100
 
-/**
- * Verifies a complete export (NDJSON by `position`) offline and compares it with checkpoints. Memory grows with the
- * number of findings. Only changed entries are reported.
- */
+/** NDJSON by `position`. Memory grows with the number of findings. Only changed entries are reported. */
 export async function verifyExport(
   lines: AsyncIterable<string> | Iterable<string>,
   checkpoints: readonly string[] = [],
@@ -81,7 +78,7 @@ function compareCheckpoint(
   return rootAt.get(checkpoint.position) === checkpoint.root ? 'agrees' : 'contradicts'
 }
 
-/** Returns undefined for a repeated member too, because only one value would be hashed. */
+/** Also undefined for a repeated member, because only one value would be hashed. */
 function parseJson(text: string): unknown {
   try {
     const value: unknown = JSON.parse(text)

@@ -12,10 +12,8 @@ const unsentCodes: ReadonlySet<unknown> = new Set([
 
 const timeoutCodes: ReadonlySet<unknown> = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])
 
-/** No answer, or only part of one. The cause says why. */
 export class NoAnswerError extends Error {
   override readonly name = 'NoAnswerError'
-  /** The request certainly did not reach the service. */
   readonly isUnsent: boolean
   readonly isTimeout: boolean
 
@@ -27,7 +25,7 @@ export class NoAnswerError extends Error {
   }
 }
 
-/** The service gave no valid answer. The request can be repeated. */
+/** The request can be repeated. */
 export class ServiceUnavailableError extends Error {
   override readonly name = 'ServiceUnavailableError'
   /** For people: "The findings service". */

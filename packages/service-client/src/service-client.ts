@@ -31,11 +31,9 @@ export interface ServiceRequest {
   /** Origin form. */
   readonly target: string
   readonly caller: Caller
-  /** Gives access to the caller's tenant, or `none`. */
   readonly assertion: string
   /** Default: a random UUID. */
   readonly requestId?: string
-  /** Sent as JSON, unless it is a string, a buffer or a stream. */
   readonly body?: unknown
   /** Names in lower case. */
   readonly headers?: Readonly<Record<string, string>>
@@ -53,20 +51,18 @@ export interface ServiceAnswer {
 }
 
 export interface ServiceClient {
-  /** Resolves with any answer. Rejects with a NoAnswerError. */
+  /** Rejects with a NoAnswerError. */
   send(request: ServiceRequest): Promise<ServiceAnswer>
-  /**
-   * Sends a request that changes nothing. Rejects with a ServiceUnavailableError without a 200 that matches the schema.
-   */
+  /** For requests that change nothing. Rejects with a ServiceUnavailableError without a 200 that matches the schema. */
   ask<Schema extends z.ZodType>(schema: Schema, request: ServiceRequest): Promise<z.output<Schema>>
-  /** Sends a request that changes nothing. Resolves with the body of a 200, or rejects with a ServiceUnavailableError. */
+  /** For requests that change nothing. Rejects with a ServiceUnavailableError without a 200. */
   stream(request: ServiceRequest): Promise<Readable>
   close(): Promise<void>
   /** Cuts all connections; pending requests reject. */
   destroy(): Promise<void>
 }
 
-/** Signs each attempt (RFC 9421) and does not follow redirects. */
+/** Signs each attempt (RFC 9421). Follows no redirects. */
 export function createServiceClient({
   service,
   baseUrl,
@@ -91,7 +87,7 @@ export function createServiceClient({
     ...(maxAnswerBytes === undefined ? {} : { maxResponseSize: maxAnswerBytes }),
   })
 
-  /** Returns a function that signs and sends the request; each call is an attempt. */
+  /** Each call of the function is an attempt. */
   function prepare(request: ServiceRequest, signal?: AbortSignal): () => Promise<Dispatcher.ResponseData> {
     const { method = 'POST', caller, assertion, requestId = randomUUID() } = request
     const target = prefix + request.target
@@ -148,7 +144,6 @@ export function createServiceClient({
   }
 }
 
-/** Keeps the tenant's assertion and the request id. */
 export function serviceCaller(
   id: string,
   { context, requestId }: { readonly context: TenantContext; readonly requestId: string },

@@ -7,7 +7,7 @@ import {
 } from '@postern/contracts'
 import { type Caller, type Signer, serializeContext } from '@postern/signed-context'
 
-/** Signs one attempt (RFC 9421). `headers` has lower-case names and is covered. */
+/** RFC 9421. `headers` has lower-case names and is covered. */
 export function signHeaders(
   signer: Signer,
   {

@@ -138,7 +138,6 @@ export async function startNginxProxy(folder: string, upstream: Peer): Promise<F
 
 const luaModules = ['ndk_http_module.so', 'ngx_http_lua_module.so']
 
-/** Asks Redis for the Authorization header of each request. */
 export async function startNginxLua(folder: string, upstream: Peer, redisUrl: string): Promise<Found> {
   const program = findProgram('nginx')
   const modules = ['/usr/lib/nginx/modules', '/usr/share/nginx/modules'].find((path) =>
@@ -189,7 +188,6 @@ async function startNginx(
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
     .map((kind) => `${kind}_temp_path ${join(home, kind)};`)
     .join(' ')
-  // One process, so that its CPU is all in one place.
   await writeFile(
     file,
     `${main} daemon off; master_process off; pid ${join(home, 'pid')}; error_log ${join(home, 'error.log')} crit;
