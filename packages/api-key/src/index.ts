@@ -1,3 +1,4 @@
+export { type FoundKey, findKeys, maskKeys } from './find-keys.ts'
 export {
   type GeneratedKey,
   type ParsedKey,

@@ -15,7 +15,7 @@ export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 export const exitCodeHelp = `
 Exit codes:
   0  done
-  1  something unexpected
+  1  something unexpected (keys scan: there is a key)
   2  the command line or a setting is wrong; no request was sent
   3  rejected by the server; nothing has changed (verify-log: the log differs from what was signed;
      connectors: the run failed, was cancelled, was applied in part, or needs approval)

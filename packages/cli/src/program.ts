@@ -136,6 +136,16 @@ function addKeyCommands(program: Command, context: CommandContext): void {
     .argument('<source>', '-, for standard input')
     .option('--tenant <tenant>', 'slug or id of its tenant (default: every tenant is searched)')
     .action(async (source, options) => await (await keyCommands()).findKeyByValue(context, source, options))
+  leaf(
+    keys,
+    'scan',
+    'Find keys in files, folders and Git histories; needs no network, and shows no values; exits with 1 if there is a key',
+    'keys scan .',
+    'keys scan --no-history config.yml build.log',
+  )
+    .argument('<path...>', 'files and folders; links in folders are not followed')
+    .option('--no-history', 'do not scan the history of Git repositories')
+    .action(async (paths, options) => await (await scanCommand()).scanKeys(context, paths, options))
   keyLeaf(
     keys,
     'update',
@@ -396,6 +406,7 @@ const installationCommands = async () => await import('./commands/installation.t
 const exampleId = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'
 const operatorCommands = async () => await import('./commands/operators.ts')
 const tenantCommands = async () => await import('./commands/tenants.ts')
+const scanCommand = async () => await import('./commands/scan-keys.ts')
 const keyCommands = async () => await import('./commands/keys.ts')
 
 function known(fallback: string): string {
