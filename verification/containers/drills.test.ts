@@ -3,9 +3,6 @@
  * @alsoShownBy npm run test:containers
  */
 
-import { X509Certificate } from 'node:crypto'
-import { readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import {
   type RotationStep,
@@ -15,9 +12,7 @@ import {
   rotateSecret,
   rotationSteps,
 } from '@postern/installation'
-import { parseLoginPasswords } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openTestAuthority } from '../../packages/local-stack/src/testing/index.ts'
 import { type Churn, prepareChurn } from '../../test/support/churn.ts'
 import {
   createUnlimitedKey,
@@ -36,10 +31,18 @@ import { type Traffic, startTraffic } from '../../test/support/traffic.ts'
 import { type Balancer, startBalancer } from './balancer.ts'
 import { findWholeBlobs } from './bucket.ts'
 import { findCauses } from './causes.ts'
+import {
+  certified,
+  containersOfCertified,
+  issuedCertificates,
+  renewCertificates,
+  shownCertificates,
+} from './certificates.ts'
 import { type Compose, doubled } from './compose.ts'
 import { type DrillStack, openDrillStack, queryAsSuperuser } from './drill-stack.ts'
 import { findInstallation } from './installation.ts'
 import { watchMachine } from './machine.ts'
+import { readRedisPassword, tellRedis } from './redis-administrator.ts'
 
 /** Operations of every service, some of them across two; half of them write. */
 const sequence: readonly Operation[] = [
@@ -227,7 +230,7 @@ const signingKeys = ['POSTERN_RECEIPT_KEY', 'POSTERN_CHECKPOINT_KEY']
 /** Runs one rotation step for every secret and restarts the readers. */
 async function rotateAll(step: RotationStep): Promise<void> {
   const { secrets } = system.installation
-  const password = await readRedisPassword()
+  const password = await readRedisPassword(system)
   for (const ring of ringNames) await rotateRing(secrets, ring, step)
   for (const name of [...signingKeys, ...passwords]) await rotateSecret(secrets, name, step)
   await system.handOutSecrets()
@@ -236,109 +239,8 @@ async function rotateAll(step: RotationStep): Promise<void> {
   const [pgbouncer = ''] = await system.containers('pgbouncer')
   // Not with docker kill: some engine versions then treat the container as stopped and do not restart it.
   await system.docker(['exec', pgbouncer, 'bash', '-c', 'kill -HUP 1'])
-  await tellRedis(password)
+  await tellRedis(system, password)
   await replaceAll()
-}
-
-/** Returns the current Redis password of the operator. */
-async function readRedisPassword(): Promise<string> {
-  const text = await readFile(join(system.installation.secrets, 'password-redis-admin'), 'utf8')
-  return parseLoginPasswords(text.trim())[0].password
-}
-
-/** The runbook's procedure: set the passwords of each Redis user from the file, without losing data. */
-async function tellRedis(password: string): Promise<void> {
-  const text = await readFile(join(system.installation.secrets, 'redis', 'users.acl'), 'utf8')
-  for (const line of text.trim().split('\n')) {
-    const [, user = '', ...rules] = line.split(' ')
-    await tellRedisBy(password, 'ACL', 'SETUSER', user, ...rules)
-  }
-}
-
-async function tellRedisBy(password: string, ...command: readonly string[]): Promise<void> {
-  const [redis = ''] = await system.containers('redis')
-  const client = [
-    'exec',
-    '--env',
-    'REDISCLI_AUTH',
-    redis,
-    'redis-cli',
-    '--tls',
-    '--insecure',
-    '--user',
-    'postern-admin',
-  ]
-  expect(await system.docker([...client, ...command], { env: { REDISCLI_AUTH: password } })).toBe('OK')
-}
-
-const certified = ['postgres', 'pgbouncer', 'redis'] as const
-
-/** The runbook's procedure: replace each certificate file and reload its server. */
-async function renewCertificates(): Promise<void> {
-  const { trust } = system.installation
-  const authority = openTestAuthority(trust)
-  for (const name of certified) {
-    const { certificate, key } = await authority.issue(name)
-    // Overwrites the file, which keeps its owner.
-    await writeFile(join(trust, name, 'server.crt'), await readFile(certificate))
-    await writeFile(join(trust, name, 'server.key'), await readFile(key))
-  }
-  expect(await queryAsSuperuser(system, 'select pg_reload_conf() as reloads')).toEqual([{ reloads: true }])
-  const [pgbouncer = ''] = await system.containers('pgbouncer')
-  await system.docker(['exec', pgbouncer, 'bash', '-c', 'kill -HUP 1'])
-  const password = await readRedisPassword()
-  const folder = '/etc/postern/tls'
-  const files = ['tls-cert-file', `${folder}/server.crt`, 'tls-key-file', `${folder}/server.key`]
-  await tellRedisBy(password, 'CONFIG', 'SET', ...files)
-}
-
-/**
- * Connects as a client and prints the certificate's fingerprint. Fails if the authority did not issue it for this name.
- */
-const askForCertificate = `
-  const [host, port, isSql] = process.argv.slice(1)
-  const socket = require('node:net').connect(Number(port), host)
-  const secure = () => {
-    const over = require('node:tls').connect({ socket, servername: host }, () => {
-      process.stdout.write(over.getPeerCertificate().fingerprint256)
-      socket.destroy()
-    })
-  }
-  socket.on('connect', () => {
-    if (isSql !== 'sql') return secure()
-    socket.write(Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]))
-    socket.once('data', secure)
-  })`
-
-/** Returns the fingerprints that the servers currently send. */
-async function shownCertificates(): Promise<Record<(typeof certified)[number], string>> {
-  const [keys = ''] = await system.containers('keys')
-  const fromKeys = async (...target: readonly string[]): Promise<string> =>
-    (await system.docker(['exec', keys, 'node', '-e', askForCertificate, ...target])).trim()
-  // Services reach PostgreSQL only through PgBouncer.
-  const migrations = ['run', '--rm', '--no-deps', 'migrate', '-e', askForCertificate]
-  return {
-    postgres: (await system.compose([...migrations, 'postgres', '5432', 'sql'])).trim().split('\n').at(-1) ?? '',
-    pgbouncer: await fromKeys('pgbouncer', '6432', 'sql'),
-    redis: await fromKeys('redis', '6379', 'plain'),
-  }
-}
-
-/** Returns the servers with certificates and their start times. */
-async function containersOfCertified(): Promise<string[]> {
-  const containers = await Promise.all(certified.map((name) => system.containers(name)))
-  return await Promise.all(
-    containers.flat().map((id) => system.docker(['inspect', '--format', '{{.Id}} {{.State.StartedAt}}', id])),
-  )
-}
-
-async function issuedCertificates(): Promise<Record<string, string>> {
-  const { trust } = system.installation
-  const fingerprints = certified.map(async (name) => {
-    const certificate = new X509Certificate(await readFile(join(trust, name, 'server.crt')))
-    return [name, certificate.fingerprint256] as const
-  })
-  return Object.fromEntries(await Promise.all(fingerprints))
 }
 
 describe('no request fails', () => {
@@ -392,15 +294,15 @@ describe('no request fails', () => {
   test(
     'while every certificate is renewed without restarts, and each server sends the new one',
     async () => {
-      const before = await issuedCertificates()
-      const started = await containersOfCertified()
+      const before = await issuedCertificates(system)
+      const started = await containersOfCertified(system)
       expect(started).toHaveLength(certified.length)
-      expect(await shownCertificates()).toEqual(before)
-      await expectNoFailure('certificates renewed', renewCertificates)
-      const after = await issuedCertificates()
+      expect(await shownCertificates(system)).toEqual(before)
+      await expectNoFailure('certificates renewed', async () => await renewCertificates(system))
+      const after = await issuedCertificates(system)
       for (const name of certified) expect(after[name]).not.toBe(before[name])
-      expect(await shownCertificates()).toEqual(after)
-      expect(await containersOfCertified()).toEqual(started)
+      expect(await shownCertificates(system)).toEqual(after)
+      expect(await containersOfCertified(system)).toEqual(started)
     },
     longestTestMs,
   )

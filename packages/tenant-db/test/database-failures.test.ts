@@ -1,45 +1,32 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { Statement, TenantDb, TenantDbOptions } from '../src/index.ts'
+import type { Statement } from '../src/index.ts'
 import { sqlError } from '../src/index.ts'
 import type { PostgresProxy } from './postgres-proxy.ts'
 import { openPostgresProxy } from './postgres-proxy.ts'
+import { type ProxiedTables, backend, createProxiedTables, insertParent } from './proxied-tables.ts'
 import type { TenantTables } from './tenant-tables.ts'
-import { addParent, createTenantTables, names, openClient, sql } from './tenant-tables.ts'
+import { addParent, names, openClient, sql } from './tenant-tables.ts'
 
+let proxied: ProxiedTables
 let tables: TenantTables
 let proxy: PostgresProxy
 let tenantId: string
 let tenant: { readonly assertion: string }
 
 beforeAll(async () => {
-  tables = await createTenantTables()
-  proxy = await openPostgresProxy(tables.database.url('findings'))
+  proxied = await createProxiedTables()
+  ;({ tables, proxy } = proxied)
 })
 
-afterAll(async () => {
-  await tables[Symbol.asyncDispose]()
-  await proxy[Symbol.asyncDispose]()
-})
+afterAll(async () => await proxied[Symbol.asyncDispose]())
 
 beforeEach(() => {
   tenantId = randomUUID()
   tenant = tables.mint(tenantId)
 })
 
-/** One open connection through the proxy. */
-async function openThroughProxy(options: Partial<TenantDbOptions> = {}): Promise<TenantDb> {
-  const connectionString = proxy.through(tables.database.url('findings'))
-  const db = tables.open({ connectionString, maxConnections: 1, ...options })
-  await db.ping()
-  return db
-}
-
-const insert = (name: string): Statement =>
-  sql('insert into probe.parent (tenant_id, name) values ($1, $2)', tenantId, name)
-
-const backend = async (db: TenantDb): Promise<unknown> =>
-  await db.system((tx) => tx.query(sql('select pg_backend_pid() as pid')))
+const insert = (name: string): Statement => insertParent(tenantId, name)
 
 const kindOf = (outcome: Promise<unknown>): Promise<string> =>
   outcome.then(
@@ -54,7 +41,7 @@ describe('a database that fails', () => {
   const queryTimeoutMs = 2_000
 
   test('that never responds: the statement times out, and its connection is closed', async () => {
-    const db = await openThroughProxy({ queryTimeoutMs })
+    const db = await proxied.open({ queryTimeoutMs })
     proxy.hold()
     expect(await kindOf(names(db, tenant))).toBe('timeout')
     expect(db.stats()).toEqual({ total: 0, idle: 0, waiting: 0 })
@@ -63,7 +50,7 @@ describe('a database that fails', () => {
   })
 
   test('that never responds to a write: it times out, and its connection is closed', async () => {
-    const db = await openThroughProxy({ queryTimeoutMs })
+    const db = await proxied.open({ queryTimeoutMs })
     proxy.hold()
     expect(await kindOf(db.write(tenant, (tx) => tx.execute(insert('unknown'))))).toBe('timeout')
     expect(db.stats().total).toBe(0)
@@ -72,7 +59,7 @@ describe('a database that fails', () => {
   })
 
   test('whose connection breaks in a read, a write or while idle: unavailable, then it recovers', async () => {
-    const db = await openThroughProxy()
+    const db = await proxied.open()
     proxy.forget()
     proxy.hold()
     const reading = kindOf(names(db, tenant))

@@ -1,49 +1,35 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { Statement, TenantDb, TenantDbOptions } from '../src/index.ts'
+import type { Statement } from '../src/index.ts'
 import { sqlError } from '../src/index.ts'
 import type { PostgresProxy } from './postgres-proxy.ts'
-import { openPostgresProxy } from './postgres-proxy.ts'
+import { type ProxiedTables, backend, createProxiedTables, insertParent } from './proxied-tables.ts'
 import type { TenantTables } from './tenant-tables.ts'
-import { addParent, createTenantTables, names, sql } from './tenant-tables.ts'
+import { addParent, names, sql } from './tenant-tables.ts'
 
+let proxied: ProxiedTables
 let tables: TenantTables
 let proxy: PostgresProxy
 let tenantId: string
 let tenant: { readonly assertion: string }
 
 beforeAll(async () => {
-  tables = await createTenantTables()
-  proxy = await openPostgresProxy(tables.database.url('findings'))
+  proxied = await createProxiedTables()
+  ;({ tables, proxy } = proxied)
 })
 
-afterAll(async () => {
-  await tables[Symbol.asyncDispose]()
-  await proxy[Symbol.asyncDispose]()
-})
+afterAll(async () => await proxied[Symbol.asyncDispose]())
 
 beforeEach(() => {
   tenantId = randomUUID()
   tenant = tables.mint(tenantId)
 })
 
-/** One open connection through the proxy. */
-async function openThroughProxy(options: Partial<TenantDbOptions> = {}): Promise<TenantDb> {
-  const connectionString = proxy.through(tables.database.url('findings'))
-  const db = tables.open({ connectionString, maxConnections: 1, ...options })
-  await db.ping()
-  return db
-}
-
-const insert = (name: string): Statement =>
-  sql('insert into probe.parent (tenant_id, name) values ($1, $2)', tenantId, name)
-
-const backend = async (db: TenantDb): Promise<unknown> =>
-  await db.system((tx) => tx.query(sql('select pg_backend_pid() as pid')))
+const insert = (name: string): Statement => insertParent(tenantId, name)
 
 describe('read', () => {
   test('takes one round trip: everything is sent before the first response', async () => {
-    const db = await openThroughProxy()
+    const db = await proxied.open()
     await addParent(db, tenant, tenantId, 'first')
     await names(db, tenant)
     proxy.forget()
@@ -68,7 +54,7 @@ describe('read', () => {
   })
 
   test('takes one round trip on a new connection as well', async () => {
-    const db = await openThroughProxy()
+    const db = await proxied.open()
     await addParent(tables.open(), tenant, tenantId, 'first')
     proxy.forget()
     proxy.hold()
@@ -173,7 +159,7 @@ describe('read', () => {
 
 describe('write', () => {
   test('sends its first statement together with BEGIN and the assertion', async () => {
-    const db = await openThroughProxy()
+    const db = await proxied.open()
     await addParent(db, tenant, tenantId, 'before')
     proxy.forget()
     proxy.hold()
