@@ -122,7 +122,7 @@ export const planRollbackBodySchema = z.strictObject({
 export const rollbackPlanSchema = z.strictObject({
   /** Where to go on, or null after the last change. */
   below: z.int().nullable(),
-  /** Rows of this request of which something cannot be undone. */
+  /** Rows of this request that cannot be undone completely. */
   stay: count,
   diff_hash: z.string(),
   created: count,
@@ -142,7 +142,7 @@ export const undoableAnswerSchema = z.strictObject({
   left: z.boolean(),
 })
 
-/** `POST /internal/v1/imports/check`: whether any of the changes behind `after` would be another by now. */
+/** `POST /internal/v1/imports/check`: whether any of the changes after `after` is out of date. */
 export const checkImportBodySchema = z.strictObject({ run_id: uuidSchema, after: count })
 /** `after` is where to go on, or null after the last change. */
 export const checkImportAnswerSchema = z.strictObject({ stale: z.boolean(), after: count.nullable() })

@@ -155,7 +155,7 @@ function onHead(parser: BusboyInstance, onText: (head: string) => void): void {
   const heads = within(parser, '_parser', 'parser', '_hparser')
   const read = within(heads, '_parseHeader')
   if (typeof heads !== 'object' || heads === null || typeof read !== 'function') {
-    throw new Error('the parser of forms is another one than this was written for')
+    throw new Error('this version of the form parser is not supported')
   }
   Reflect.set(heads, '_parseHeader', () => {
     onText(String(within(heads, 'buffer')))

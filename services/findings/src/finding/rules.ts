@@ -162,7 +162,7 @@ export function changeFaults(before: StoredFinding, after: StoredFinding): Input
       : []
   })
   if (Object.keys(after.custom).length > 50) faults.push(fault('custom', 'too_big', 'must have at most 50 fields'))
-  if (after.repeat_of_id === after.id) faults.push(fault('repeat_of_id', 'invalid', 'must be another finding'))
+  if (after.repeat_of_id === after.id) faults.push(fault('repeat_of_id', 'invalid', 'must name a different finding'))
   if (before.status === 'draft') return faults
   for (const field of ['identified_date', 'repeat_of_id'] as const) {
     if (before[field] !== after[field])

@@ -139,13 +139,13 @@ describe('the claims of a token', () => {
   })
 
   test.each([
-    ['the subject, where there is none', undefined, 'ada'],
-    ['the subject, where it is no text', 7, 'ada'],
+    ['the subject without a name', undefined, 'ada'],
+    ['the subject if the name is not text', 7, 'ada'],
     ['its first 200 characters', 'x'.repeat(201), 'x'.repeat(200)],
     ['well-formed text, whatever was sent', '\ud800', '\ufffd'],
     ['text that PostgreSQL takes', 'Ada\0L.', 'Ada\ufffdL.'],
     ['whole characters', `${'x'.repeat(199)}😀`, 'x'.repeat(199)],
-    ['the subject, where it is empty', '', 'ada'],
+    ['the subject if the name is empty', '', 'ada'],
   ])('has for a name %s', async (_what, name, expected) => {
     publish(origin)
     expect(await verifierFor(origin).verify(await tokenOf(origin, { name }))).toMatchObject({

@@ -8,7 +8,7 @@ export function problemOf(outcome: Exclude<ApplicationOutcome, { readonly kind: 
   switch (outcome.kind) {
     case 'refused':
       return problem('invalid_content', {
-        detail: outcome.detail ?? 'Rows of the push are not valid. None was applied.',
+        detail: outcome.detail ?? 'The push has invalid rows, so no row was applied.',
         errors: outcome.errors.slice(0, maxErrors),
       })
     case 'conflict':
