@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { ServiceUnavailableError } from '@postern/service-client'
 import { type Imports, ImportConflictError } from '../src/import/imports.ts'
 import type { Universe } from '../src/push/universe.ts'
-import { SourceFailure } from '../src/source/failure.ts'
+import { SourceReadError } from '../src/source/source-read-error.ts'
 import { defineSourceType } from '../src/source/types.ts'
 import { endLostRun } from '../src/worker/carry-out.ts'
 import { applying, csvOf, treeOf, useRuns } from './run-support.ts'
@@ -327,7 +327,7 @@ function awaySource(meanwhile: () => Promise<unknown> = async () => undefined) {
     async *read() {
       yield { kind: 'row' as const, row: 2, values: { external_id: 'A', name: 'A', type: 'process' } }
       await meanwhile()
-      throw new SourceFailure('source_unreachable', 'is away', { retryable: true })
+      throw new SourceReadError('source_unreachable', 'is away', { retryable: true })
     },
   })
   return { sources: new Map([['csv', source]]) }

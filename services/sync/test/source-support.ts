@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import type { Outbound } from '../src/outbound/outbound.ts'
-import { SourceFailure } from '../src/source/failure.ts'
+import { SourceReadError } from '../src/source/source-read-error.ts'
 import { sourceTypes } from '../src/source/index.ts'
 import { defaultLimits } from '../src/source/limits.ts'
 import type { SourceContext, SourceItem, SourceLimits, SourceType } from '../src/source/types.ts'
@@ -17,10 +17,10 @@ export interface ReadOptions {
 
 /** A way out that leads nowhere. */
 export const noWayOut: Outbound = {
-  resolve: async () => await Promise.reject(new SourceFailure('address_not_allowed', 'this test has no network')),
+  resolve: async () => await Promise.reject(new SourceReadError('address_not_allowed', 'this test has no network')),
   isListed: () => false,
   http: () => {
-    throw new SourceFailure('address_not_allowed', 'this test has no network')
+    throw new SourceReadError('address_not_allowed', 'this test has no network')
   },
 }
 
@@ -58,11 +58,11 @@ export async function readColumns(type: string, options: ReadOptions = {}): Prom
 }
 
 /** Why the source could not be read; fails when it could be. */
-export async function failureOf(type: string, options: ReadOptions = {}): Promise<SourceFailure> {
+export async function failureOf(type: string, options: ReadOptions = {}): Promise<SourceReadError> {
   try {
     await readSource(type, options)
   } catch (error) {
-    if (error instanceof SourceFailure) return error
+    if (error instanceof SourceReadError) return error
     throw error
   }
   throw new Error('the source could be read')

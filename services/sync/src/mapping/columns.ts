@@ -1,6 +1,6 @@
 import type { Connector, MappingRule } from '@postern/contracts'
 import type { DatasetRules } from '../dataset/rules.ts'
-import { SourceFailure } from '../source/failure.ts'
+import { SourceReadError } from '../source/source-read-error.ts'
 import { nameOfPart } from './pointer.ts'
 import { excerptOf } from './excerpt.ts'
 
@@ -43,5 +43,5 @@ export function assertColumns(
   const names = excerptOf(missing.join(', '))
   const message = `the table has no column ${names}: it has ${excerptOf(columns.join(', '))}. Name the columns as before, or change the mapping of the connector`
   const field = missing[0] ?? names ?? ''
-  throw new SourceFailure('column_missing', message, connector.type === 'csv' ? { row: 1, field } : { field })
+  throw new SourceReadError('column_missing', message, connector.type === 'csv' ? { row: 1, field } : { field })
 }

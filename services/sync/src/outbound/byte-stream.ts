@@ -1,8 +1,8 @@
 import type { Readable } from 'node:stream'
-import { SourceFailure } from '../source/failure.ts'
+import { SourceReadError } from '../source/source-read-error.ts'
 
 export interface ByteBudget {
-  /** Throws a SourceFailure if fewer bytes are left. */
+  /** Throws a SourceReadError if fewer bytes are left. */
   take(bytes: number): void
 }
 
@@ -12,12 +12,12 @@ export function createByteBudget(maxBytes: number): ByteBudget {
     take: (bytes) => {
       taken += bytes
       if (taken <= maxBytes) return
-      throw new SourceFailure('source_too_large', `the source has more than ${maxBytes} bytes: export less`)
+      throw new SourceReadError('source_too_large', `the source has more than ${maxBytes} bytes: export less`)
     },
   }
 }
 
-/** Always destroys the stream. Throws a SourceFailure beyond the budget or after `maxSilenceMs` without data. */
+/** Always destroys the stream. Throws a SourceReadError beyond the budget or after `maxSilenceMs` without data. */
 export async function* readBytes(
   stream: Readable,
   {
@@ -52,9 +52,9 @@ export async function* readBytes(
   }
 }
 
-function tooSlow(maxSilenceMs: number): SourceFailure {
+function tooSlow(maxSilenceMs: number): SourceReadError {
   const message = `the source sent nothing for ${Math.round(maxSilenceMs / 1000)} s`
-  return new SourceFailure('source_too_slow', message, { retryable: true })
+  return new SourceReadError('source_too_slow', message, { retryable: true })
 }
 
 function asError(reason: unknown): Error {

@@ -1,5 +1,5 @@
 import { errors } from 'undici'
-import { SourceFailure } from '../source/failure.ts'
+import { SourceReadError } from '../source/source-read-error.ts'
 import { tlsFailure } from './tls-failure.ts'
 
 const unreachable: ReadonlySet<unknown> = new Set([
@@ -21,12 +21,12 @@ const cutOff: ReadonlySet<unknown> = new Set([
 ])
 const broken: ReadonlySet<unknown> = new Set(['Z_DATA_ERROR', 'UND_ERR_HEADERS_OVERFLOW'])
 
-/** Returns a SourceFailure that says what to fix, or the unchanged error. */
+/** Returns a SourceReadError that says what to fix, or the unchanged error. */
 export function httpFailure(error: unknown, host: string): unknown {
-  if (error instanceof SourceFailure || !(error instanceof Error)) return error
+  if (error instanceof SourceReadError || !(error instanceof Error)) return error
   const code = 'code' in error ? error.code : undefined
-  const fail = (name: string, message: string, retryable: boolean): SourceFailure =>
-    new SourceFailure(name, message, { retryable, cause: error })
+  const fail = (name: string, message: string, retryable: boolean): SourceReadError =>
+    new SourceReadError(name, message, { retryable, cause: error })
   if (unreachable.has(code)) return fail('source_unreachable', `${host} cannot be reached`, true)
   if (slow.has(code)) return fail('source_too_slow', `${host} did not answer in time`, true)
   if (cutOff.has(code)) return fail('source_cut_off', `${host} closed the connection during its answer`, true)

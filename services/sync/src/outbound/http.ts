@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { type Readable, pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { Agent, type Dispatcher, buildConnector } from 'undici'
-import { SourceFailure } from '../source/failure.ts'
+import { SourceReadError } from '../source/source-read-error.ts'
 import { createByteBudget, readBytes } from './byte-stream.ts'
 import { httpFailure } from './http-failure.ts'
 import type { Outbound, OutboundAnswer, OutboundHttp, OutboundHttpOptions, OutboundRequest } from './outbound.ts'
@@ -69,7 +69,7 @@ export function openHttp({ ca, maxBytes, maxSilenceMs }: OutboundHttpOptions, ch
         discard(answer.body)
         target = nextTarget(target, location, request)
       }
-      throw new SourceFailure('redirects_endless', `${first.host} redirects more than ${maxRedirects} times`)
+      throw new SourceReadError('redirects_endless', `${first.host} redirects more than ${maxRedirects} times`)
     },
     close: async () => {
       closing.abort(new Error('the read is over'))
@@ -93,7 +93,10 @@ function createConnector(
   const open = async (options: buildConnector.Options): Promise<buildConnector.Options> => {
     const { address } = await resolve(options.hostname, signal)
     if (options.protocol !== 'https:' && !isListed(address)) {
-      throw new SourceFailure('not_encrypted', `the connection to ${options.hostname} would be unencrypted: use https`)
+      throw new SourceReadError(
+        'not_encrypted',
+        `the connection to ${options.hostname} would be unencrypted: use https`,
+      )
     }
     const servername = isIP(options.hostname) === 0 ? { servername: options.hostname } : {}
     return { ...options, hostname: address, ...servername }
@@ -107,24 +110,24 @@ function createConnector(
 }
 
 function parseTarget(text: string, base?: URL): URL {
-  if (!URL.canParse(text, base?.href)) throw new SourceFailure('address_invalid', 'the source has no valid URL')
+  if (!URL.canParse(text, base?.href)) throw new SourceReadError('address_invalid', 'the source has no valid URL')
   const url = new URL(text, base?.href)
   if (url.protocol !== 'https:' && url.protocol !== 'http:') {
-    throw new SourceFailure('address_invalid', `a source must use https, and not ${url.protocol.slice(0, -1)}`)
+    throw new SourceReadError('address_invalid', `a source must use https, and not ${url.protocol.slice(0, -1)}`)
   }
   if (url.username !== '' || url.password !== '') {
-    throw new SourceFailure('address_invalid', 'the URL contains a password: set it as a secret')
+    throw new SourceReadError('address_invalid', 'the URL contains a password: set it as a secret')
   }
   return url
 }
 
 function nextTarget(from: URL, location: string, request: OutboundRequest): URL {
   if (request.body !== undefined) {
-    throw new SourceFailure('redirect_refused', `${from.host} redirects a request that contains credentials`)
+    throw new SourceReadError('redirect_refused', `${from.host} redirects a request that contains credentials`)
   }
   const next = parseTarget(location, from)
   if (from.protocol === 'https:' && next.protocol !== 'https:') {
-    throw new SourceFailure('not_encrypted', `${from.host} redirects to ${next.host} without encryption`)
+    throw new SourceReadError('not_encrypted', `${from.host} redirects to ${next.host} without encryption`)
   }
   return next
 }
@@ -164,7 +167,7 @@ function decompress(body: Readable, encoding: string): Readable {
     }
     default:
       discard(body)
-      throw new SourceFailure('encoding_unknown', 'the source used a compression that was not requested')
+      throw new SourceReadError('encoding_unknown', 'the source used a compression that was not requested')
   }
 }
 

@@ -1,6 +1,6 @@
 import { lookup as lookUp } from 'node:dns/promises'
 import { isIP } from 'node:net'
-import { SourceFailure } from '../source/failure.ts'
+import { SourceReadError } from '../source/source-read-error.ts'
 import { createAddressPolicy, plainAddress } from './address-policy.ts'
 import { openHttp } from './http.ts'
 import type { Outbound, OutboundAddress } from './outbound.ts'
@@ -52,13 +52,13 @@ async function findAddresses(host: string, lookup: Lookup, signal: AbortSignal):
   }
 }
 
-function unknownHost(host: string, cause?: unknown): SourceFailure {
+function unknownHost(host: string, cause?: unknown): SourceReadError {
   const message = `no address is known for the host ${host}: check its name`
-  return new SourceFailure('host_unknown', message, { retryable: true, cause })
+  return new SourceReadError('host_unknown', message, { retryable: true, cause })
 }
 
 /** Does not show the address, so that connectors cannot be used to explore the network. */
-function notAllowed(host: string): SourceFailure {
+function notAllowed(host: string): SourceReadError {
   const message = `the host ${host} is at an address that connectors may not reach: have the platform list its network`
-  return new SourceFailure('address_not_allowed', message)
+  return new SourceReadError('address_not_allowed', message)
 }

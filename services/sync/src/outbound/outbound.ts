@@ -26,7 +26,7 @@ export interface OutboundAnswer {
 
 /** Connections are kept alive for one read. */
 export interface OutboundHttp {
-  /** Sends a request once and follows redirects, checking each address. Throws a SourceFailure. */
+  /** Sends a request once and follows redirects, checking each address. Throws a SourceReadError. */
   request(request: OutboundRequest): Promise<OutboundAnswer>
   close(): Promise<void>
 }
@@ -42,7 +42,7 @@ export interface OutboundHttpOptions {
 
 /** The only way to reach a source. Never connects to an address that the platform does not allow. */
 export interface Outbound {
-  /** Throws a SourceFailure if any address of the host is not allowed. */
+  /** Throws a SourceReadError if any address of the host is not allowed. */
   resolve(host: string, signal: AbortSignal): Promise<OutboundAddress>
   isListed(address: string): boolean
   http(options: OutboundHttpOptions): OutboundHttp

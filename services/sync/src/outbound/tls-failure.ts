@@ -1,4 +1,4 @@
-import { SourceFailure } from '../source/failure.ts'
+import { SourceReadError } from '../source/source-read-error.ts'
 
 /** OpenSSL's codes for data that is not TLS. */
 const plain: ReadonlySet<string> = new Set([
@@ -11,19 +11,19 @@ const plain: ReadonlySet<string> = new Set([
 ])
 
 /** Undefined if the error is no TLS failure. `code` is Node's code. */
-export function tlsFailure(code: unknown, host: string, cause: Error): SourceFailure | undefined {
+export function tlsFailure(code: unknown, host: string, cause: Error): SourceReadError | undefined {
   if (typeof code !== 'string') return undefined
   if (plain.has(code)) {
     const message = `${host} does not speak TLS at that port: check host and port, or enable TLS on the server`
-    return new SourceFailure('not_encrypted', message, { cause })
+    return new SourceReadError('not_encrypted', message, { cause })
   }
   if (code.startsWith('ERR_SSL_')) {
     const message = `the TLS handshake with ${host} failed (${code.slice(0, 80)}): make it support TLS 1.2 or 1.3 without client certificates`
-    return new SourceFailure('answer_broken', message, { cause })
+    return new SourceReadError('answer_broken', message, { cause })
   }
   if (!isCertificateError(code)) return undefined
   const message = `the certificate of ${host} is not trusted (${code}): fix it, or set \`ca\``
-  return new SourceFailure('certificate_not_trusted', message, { cause })
+  return new SourceReadError('certificate_not_trusted', message, { cause })
 }
 
 /** Matches Node's codes for OpenSSL's certificate errors and for its own check of the name. */

@@ -1,8 +1,8 @@
 import type { KeyRing } from '@postern/signed-context'
-import { SourceFailure } from '../source/failure.ts'
+import { SourceReadError } from '../source/source-read-error.ts'
 import { SealError, type SecretPlace, openSecret } from './seal.ts'
 
-/** Throws a SourceFailure that names the first secret that fails. */
+/** Throws a SourceReadError that names the first secret that fails. */
 export function openSecrets(
   ring: KeyRing,
   place: Omit<SecretPlace, 'name'>,
@@ -15,7 +15,7 @@ export function openSecrets(
       } catch (cause) {
         if (!(cause instanceof SealError)) throw cause
         const message = `the connector's secret \`${name}\` cannot be decrypted any more: set it again`
-        throw new SourceFailure('secret_unreadable', message, { cause })
+        throw new SourceReadError('secret_unreadable', message, { cause })
       }
     }),
   )

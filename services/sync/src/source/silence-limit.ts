@@ -1,5 +1,5 @@
 import { suppressUnhandledRejection } from '@postern/service-kit'
-import { SourceFailure } from './failure.ts'
+import { SourceReadError } from './source-read-error.ts'
 
 export interface SilenceLimit {
   readonly maxMs: number
@@ -25,7 +25,7 @@ export async function withSilenceLimit<T>(
     reject(reason)
   }
   const onAbort = (): void => giveUp(signal.reason)
-  const timer = setTimeout(() => giveUp(new SourceFailure('source_too_slow', tooSlow, { retryable: true })), maxMs)
+  const timer = setTimeout(() => giveUp(new SourceReadError('source_too_slow', tooSlow, { retryable: true })), maxMs)
   signal.addEventListener('abort', onAbort, { once: true })
   try {
     const answered = suppressUnhandledRejection(answer)

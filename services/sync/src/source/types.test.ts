@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import type { Outbound } from '../outbound/outbound.ts'
-import { SourceFailure } from './failure.ts'
+import { SourceReadError } from './source-read-error.ts'
 import { defaultLimits } from './limits.ts'
 import { type SourceItem, defineSourceType } from './types.ts'
 
 const outbound: Outbound = {
-  resolve: async () => await Promise.reject(new SourceFailure('address_not_allowed', 'none is')),
+  resolve: async () => await Promise.reject(new SourceReadError('address_not_allowed', 'none is')),
   isListed: () => false,
   http: () => {
-    throw new SourceFailure('address_not_allowed', 'none is')
+    throw new SourceReadError('address_not_allowed', 'none is')
   },
 }
 

@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import { wordsOf } from '@postern/contracts'
 import type { z } from 'zod'
 import type { Outbound } from '../outbound/outbound.ts'
-import { SourceFailure } from './failure.ts'
+import { SourceReadError } from './source-read-error.ts'
 import { normalizeColumns } from './normalize-columns.ts'
 
 export interface SourceRow {
@@ -87,7 +87,7 @@ export function* rowsOf(texts: SourceTexts): Generator<SourceItem> {
   }
 }
 
-/** Exceeding one ends the read with a SourceFailure. */
+/** Exceeding one ends the read with a SourceReadError. */
 export interface SourceLimits {
   /** After decompression, over all responses or the whole connection. */
   readonly maxBytes: number
@@ -123,7 +123,7 @@ export interface SourceType {
   attributesOf(config: unknown): readonly string[] | undefined
   nameOf(name: string): string
   columnsOf(config: unknown): readonly string[] | undefined
-  /** Reads the whole source in order. Throws a SourceFailure if it cannot be read to its end. */
+  /** Reads the whole source in order. Throws a SourceReadError if it cannot be read to its end. */
   read(context: SourceContext<unknown>): AsyncIterable<SourceItem>
   /** For a reader that recognizes most rows by their text. Only tables have it. */
   readonly readTexts?: (context: SourceContext<unknown>) => AsyncIterable<SourceItem | SourceTexts>
@@ -167,7 +167,7 @@ function parseConfig<Schema extends z.ZodType>(configSchema: Schema, config: unk
   const [issue] = error.issues
   const place = ['config', ...(issue?.path ?? [])].join('.')
   const words = `\`${place}\` of the connector ${issue === undefined ? 'is not valid' : wordsOf(issue)}: change it`
-  throw new SourceFailure('config_invalid', words, { cause: error })
+  throw new SourceReadError('config_invalid', words, { cause: error })
 }
 
 /** Texts of a table were normalized while decoding. */
@@ -197,7 +197,7 @@ async function* readWithLimits<Schema extends z.ZodType, Item extends SourceItem
     for await (const item of read({ ...context, config, signal })) {
       items += item.kind === 'texts' ? item.rows : 1
       if (items > maxRows) {
-        throw new SourceFailure('too_many_rows', `the source has more than ${maxRows} rows: export fewer`)
+        throw new SourceReadError('too_many_rows', `the source has more than ${maxRows} rows: export fewer`)
       }
       yield normalizeItem(item)
       // Checking costs more than an item.
@@ -211,7 +211,7 @@ async function* readWithLimits<Schema extends z.ZodType, Item extends SourceItem
     context.signal.throwIfAborted()
     if (!timeLimit.aborted) throw error
     const time = maxDurationMs < 120_000 ? `${maxDurationMs / 1000} s` : `${Math.round(maxDurationMs / 60_000)} minutes`
-    throw new SourceFailure('source_too_slow', `the source was not read to its end within ${time}`, {
+    throw new SourceReadError('source_too_slow', `the source was not read to its end within ${time}`, {
       retryable: true,
       cause: error,
     })

@@ -1,12 +1,12 @@
 import type { Socket } from 'node:net'
-import { SourceFailure } from './failure.ts'
+import { SourceReadError } from './source-read-error.ts'
 import type { SourceLimits } from './types.ts'
 
 /** Counts bytes before a library buffers them, because the sender decides how long a message is. */
 export interface ByteWatch {
-  /** Ends a page. Throws a SourceFailure if the page or the whole source is too large. */
+  /** Ends a page. Throws a SourceReadError if the page or the whole source is too large. */
   page(): number
-  failure(): SourceFailure | undefined
+  failure(): SourceReadError | undefined
   end(): void
 }
 
@@ -19,14 +19,14 @@ export function watchBytes(
   { maxBytes, maxPageBytes }: Pick<SourceLimits, 'maxBytes' | 'maxPageBytes'>,
 ): ByteWatch {
   let before = 0
-  let failure: SourceFailure | undefined
+  let failure: SourceReadError | undefined
   const look = (): number => {
     const read = connection()?.bytesRead ?? before
     if (failure === undefined && read > maxBytes) {
-      failure = new SourceFailure('source_too_large', `the source has more than ${maxBytes} bytes: export less`)
+      failure = new SourceReadError('source_too_large', `the source has more than ${maxBytes} bytes: export less`)
     } else if (failure === undefined && read - before > maxPageBytes) {
       const message = `the source sent more than ${maxPageBytes} bytes at once: request fewer columns or smaller pages`
-      failure = new SourceFailure('page_too_large', message)
+      failure = new SourceReadError('page_too_large', message)
     }
     if (failure !== undefined) connection()?.destroy()
     return read

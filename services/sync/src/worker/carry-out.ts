@@ -14,7 +14,7 @@ import { type RowError, insertErrors } from '../run/error-store.ts'
 import { clearOldErrors, listOldRuns, recordCleared } from '../run/old-details.ts'
 import { isFinal } from '../run/rules.ts'
 import { openSecrets } from '../secret/open-secrets.ts'
-import { SourceFailure, wordsOf } from '../source/failure.ts'
+import { SourceReadError, wordsOf } from '../source/source-read-error.ts'
 import type { SourceLimits, SourceType } from '../source/types.ts'
 import { clearEndedUploads, deleteAbandonedUploads, deleteUpload } from '../upload/store.ts'
 import { applyChanges, assertNotStale, endApplied, endRun, stopApplying, usualPausesMs } from './apply.ts'
@@ -62,7 +62,9 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
       logger.warn({ event: 'sync_run_interrupted', run_id: runId, err: error })
       // If this fails too, the run is like that of a crashed worker.
       await hold
-        .release(async (tx) => await insertErrors(tx, runId, error instanceof SourceFailure ? [toWarning(error)] : []))
+        .release(
+          async (tx) => await insertErrors(tx, runId, error instanceof SourceReadError ? [toWarning(error)] : []),
+        )
         .catch(() => undefined)
       throw error
     }
@@ -71,7 +73,7 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
       logger.warn({ event: 'sync_run_failed', run_id: runId, code: end.failure.code, err: error })
     const isStopped = end.status === 'cancelled' || error instanceof TenantSuspended
     await endRun(hold, isStopped ? 'unknown' : 'fails', async (tx) => {
-      if (error instanceof SourceFailure) await insertErrors(tx, runId, [toError(error)])
+      if (error instanceof SourceReadError) await insertErrors(tx, runId, [toError(error)])
       return end
     })
     parts.ended(end.status)
@@ -223,7 +225,7 @@ async function endOfCancelled(hold: Hold): Promise<End | undefined> {
 function endOf(error: unknown, { isLast, signal }: Attempt): End | undefined {
   if (error instanceof RunCancelled) return { status: 'cancelled' }
   if (error instanceof RunRefused) return { status: 'failed', failure: { code: error.code, message: error.message } }
-  if (error instanceof SourceFailure && (!error.retryable || isLast)) {
+  if (error instanceof SourceReadError && (!error.retryable || isLast)) {
     return { status: 'failed', failure: { code: error.code, message: wordsOf(error) } }
   }
   if (!isLast || signal.aborted) return undefined
@@ -232,12 +234,12 @@ function endOf(error: unknown, { isLast, signal }: Attempt): End | undefined {
 }
 
 /** Errors of the whole source are listed among the errors of rows. */
-function toError({ row, field, code, message }: SourceFailure): RowError {
+function toError({ row, field, code, message }: SourceReadError): RowError {
   return { row: row ?? null, key: null, field: excerptOf(field), code, message, excerpt: null }
 }
 
 /** The next attempt deletes it. */
-function toWarning(failure: SourceFailure): RowError {
+function toWarning(failure: SourceReadError): RowError {
   const error = toError(failure)
   return { ...error, message: `${error.message}. It is tried again`, severity: 'warning' }
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { createByteBudget, readBytes } from '../../outbound/byte-stream.ts'
-import { SourceFailure } from '../failure.ts'
+import { SourceReadError } from '../source-read-error.ts'
 import { requestOk } from '../http/request.ts'
 import { credentialHeaders, staticAuthSchema, staticSecretNames } from '../http/authorize.ts'
 import { caSchema, urlSchema } from '../http/fields.ts'
@@ -73,7 +73,7 @@ async function* readTexts(context: SourceContext<CsvConfig>): AsyncGenerator<Sou
   for await (const records of parseRecords(text, options)) {
     // Empty lines cost as much to compare as rows.
     if (before + records.length > maxLines) {
-      throw new SourceFailure('too_many_lines', `the file has more than ${maxLines} lines: remove the empty ones`)
+      throw new SourceReadError('too_many_lines', `the file has more than ${maxLines} lines: remove the empty ones`)
     }
     let index = 0
     for (; shape === undefined && index < records.length; index += 1) {
@@ -95,7 +95,7 @@ async function* readTexts(context: SourceContext<CsvConfig>): AsyncGenerator<Sou
     }
     before += records.length
   }
-  if (shape === undefined) throw new SourceFailure('source_empty', 'the file is empty: it needs at least a header')
+  if (shape === undefined) throw new SourceReadError('source_empty', 'the file is empty: it needs at least a header')
 }
 
 /** More than one, because of the header and empty lines. */
@@ -149,7 +149,7 @@ async function* openTable(
   const { url, auth, ca } = config
   const { maxBytes, maxSilenceMs } = limits
   if (url === undefined) {
-    if (upload === undefined) throw new SourceFailure('upload_missing', 'the run has no file: upload one')
+    if (upload === undefined) throw new SourceReadError('upload_missing', 'the run has no file: upload one')
     yield* readBytes(upload, { budget: createByteBudget(maxBytes), maxSilenceMs, signal })
     return
   }
@@ -223,5 +223,5 @@ async function* followedBy(first: string, rest: AsyncGenerator<string>): AsyncGe
 
 function refuseOtherFormats(sample: string): void {
   const format = findTextFormat(sample)
-  if (format !== undefined) throw new SourceFailure('not_a_table', `the file is ${format}`)
+  if (format !== undefined) throw new SourceReadError('not_a_table', `the file is ${format}`)
 }

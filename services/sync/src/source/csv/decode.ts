@@ -1,5 +1,5 @@
 import { isAscii } from 'node:buffer'
-import { SourceFailure } from '../failure.ts'
+import { SourceReadError } from '../source-read-error.ts'
 import { MarkingDecoder, undecodable } from '../marking-decoder.ts'
 import { findBinaryFormat } from './other-formats.ts'
 
@@ -41,8 +41,8 @@ export async function* decodeText(
     let decoder = encoding === 'auto' ? undefined : new MarkingDecoder(encoding)
     let held = await gather(chunks, new Uint8Array(), sampleBytes)
     const format = findBinaryFormat(held)
-    if (format !== undefined) throw new SourceFailure('not_a_table', `the file is ${format}`)
-    if (isUtf32(held)) throw new SourceFailure('not_a_table', 'the file is in UTF-32: save it as CSV (UTF-8)')
+    if (format !== undefined) throw new SourceReadError('not_a_table', `the file is ${format}`)
+    if (isUtf32(held)) throw new SourceReadError('not_a_table', 'the file is in UTF-32: save it as CSV (UTF-8)')
     decoder ??= markedDecoder(held) ?? declaredDecoder(declared())
     while (decoder === undefined && held.length > 0) {
       const plain = asciiLength(held)

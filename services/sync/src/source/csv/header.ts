@@ -1,4 +1,4 @@
-import { SourceFailure } from '../failure.ts'
+import { SourceReadError } from '../source-read-error.ts'
 import { undecodable } from '../marking-decoder.ts'
 
 export interface Column {
@@ -6,14 +6,14 @@ export interface Column {
   readonly place: number
 }
 
-/** Throws a SourceFailure for a repeated, unnamed or missing column. */
+/** Throws a SourceReadError for a repeated, unnamed or missing column. */
 export function readHeader(
   cells: readonly string[],
   wanted: readonly string[] | undefined,
   maxColumns: number,
 ): readonly Column[] {
   if (cells.length > maxColumns) {
-    throw new SourceFailure(
+    throw new SourceReadError(
       'too_many_columns',
       `the header has more than ${maxColumns} columns: export fewer, or set the \`delimiter\` that the file has`,
       { row: 1 },
@@ -25,7 +25,7 @@ export function readHeader(
     if (name === '') continue
     const earlier = seen.get(name)
     if (earlier !== undefined) {
-      throw new SourceFailure(
+      throw new SourceReadError(
         'column_repeated',
         `columns ${earlier + 1} and ${place + 1} are both named ${excerpt(name)}: give each a name of its own`,
         { row: 1, field: excerpt(name) },
@@ -40,7 +40,7 @@ export function readHeader(
     const found = excerpt(columns.map(({ name }) => name).join(', '))
     const hint = nearest(first, [...seen.keys()])
     const names = missing.map(excerpt).join(', ')
-    throw new SourceFailure(
+    throw new SourceReadError(
       'column_missing',
       `the header lacks ${names}${hint === undefined ? '' : ` (it has ${excerpt(hint)})`}: it reads ${found}. ` +
         'Name the columns as before, or change the connector',
@@ -53,7 +53,7 @@ export function readHeader(
 function checkAllNamed(columns: readonly Column[]): readonly Column[] {
   const nameless = columns.find(({ name }) => name === '')
   if (nameless === undefined) return columns
-  throw new SourceFailure(
+  throw new SourceReadError(
     'column_unnamed',
     `column ${nameless.place + 1} has no name: name it, or list the \`columns\` to read`,
     { row: 1 },

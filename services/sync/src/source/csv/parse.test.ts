@@ -1,7 +1,7 @@
 import { Readable, pipeline } from 'node:stream'
 import { CsvError, parse } from 'csv-parse'
 import { expect, test } from 'vitest'
-import { SourceFailure } from '../failure.ts'
+import { SourceReadError } from '../source-read-error.ts'
 import { type Records, parseRecords } from './parse.ts'
 
 const pieces = ['a', 'bb', ',', '"', '""', '\n', '\r\n', '\r', ';', '"x,\ny"', ',"q"', '\n"', '"\n', 'é']
@@ -25,7 +25,7 @@ async function read(records: AsyncIterable<Pick<Records, 'length' | 'at'>>): Pro
       for (let index = 0; index < some.length; index += 1) all.push(some.at(index))
     }
   } catch (error) {
-    if (error instanceof SourceFailure) return error.row
+    if (error instanceof SourceReadError) return error.row
     if (error instanceof CsvError) return Number(error['records']) + 1
     throw error
   }

@@ -1,7 +1,7 @@
 import { Readable, pipeline } from 'node:stream'
 import { CsvError, type Options, type Parser, parse } from 'csv-parse'
 import { parse as parseSync } from 'csv-parse/sync'
-import { SourceFailure } from '../failure.ts'
+import { SourceReadError } from '../source-read-error.ts'
 
 const separators = [',', ';', '\t', '|'] as const
 type Separator = (typeof separators)[number]
@@ -249,20 +249,20 @@ function parserOptions({ delimiter, lenientQuotes, maxColumns }: ParseOptions): 
   }
 }
 
-function rowTooLong(at: { readonly row: number; readonly field?: string; readonly cause?: unknown }): SourceFailure {
-  return new SourceFailure(
+function rowTooLong(at: { readonly row: number; readonly field?: string; readonly cause?: unknown }): SourceReadError {
+  return new SourceReadError(
     'row_too_long',
     `the row has more than ${maxRowBytes} bytes: close the quote in it that is open, or split its value`,
     at,
   )
 }
 
-function tooManyColumns(maxColumns: number, at: { readonly row: number; readonly cause?: unknown }): SourceFailure {
+function tooManyColumns(maxColumns: number, at: { readonly row: number; readonly cause?: unknown }): SourceReadError {
   const message = `a row has more than ${maxColumns} columns: set the \`delimiter\` that the file has`
-  return new SourceFailure('too_many_columns', message, at)
+  return new SourceReadError('too_many_columns', message, at)
 }
 
-function failureOf(error: CsvError, rowOf: (index: number) => number, { maxColumns }: ParseOptions): SourceFailure {
+function failureOf(error: CsvError, rowOf: (index: number) => number, { maxColumns }: ParseOptions): SourceReadError {
   // The parser's error overtakes records that are not read yet.
   const row = rowOf(typeof error['records'] === 'number' ? error['records'] : 0)
   const place = typeof error['index'] === 'number' ? error['index'] : undefined
@@ -272,9 +272,9 @@ function failureOf(error: CsvError, rowOf: (index: number) => number, { maxColum
     case 'CSV_MAX_RECORD_SIZE':
       return rowTooLong(at)
     case 'CSV_QUOTE_NOT_CLOSED':
-      return new SourceFailure('quote_open', 'a quote is opened and never closed: close it, or double it', at)
+      return new SourceReadError('quote_open', 'a quote is opened and never closed: close it, or double it', at)
     default:
-      return new SourceFailure(
+      return new SourceReadError(
         'quote_misplaced',
         'a quote is inside a value: quote the whole value and double the quotes in it, or set `lenient_quotes`',
         at,

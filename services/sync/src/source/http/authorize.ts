@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { line } from './fields.ts'
-import { SourceFailure } from '../failure.ts'
+import { SourceReadError } from '../source-read-error.ts'
 
 /** These must not carry a secret. */
 const ownHeader =
@@ -25,7 +25,7 @@ export type Secrets = Readonly<Record<string, string | undefined>>
 /** `password` for basic, `token` for bearer and header. */
 export const staticSecretNames: readonly string[] = ['password', 'token']
 
-/** Throws a SourceFailure if a secret is missing or is not a valid header value. */
+/** Throws a SourceReadError if a secret is missing or is not a valid header value. */
 export function credentialHeaders(auth: StaticAuth, secrets: Secrets): Readonly<Record<string, string>> {
   switch (auth.kind) {
     case 'none':
@@ -46,7 +46,7 @@ export function credentialHeaders(auth: StaticAuth, secrets: Secrets): Readonly<
 export function requireSecret(secrets: Secrets, name: string): string {
   const value = secrets[name]
   if (value === undefined || value === '') {
-    throw new SourceFailure('secret_missing', `the connector's secret \`${name}\` is not set: set it`)
+    throw new SourceReadError('secret_missing', `the connector's secret \`${name}\` is not set: set it`)
   }
   return value
 }
@@ -55,7 +55,7 @@ function requireHeaderSecret(secrets: Secrets, name: string): string {
   const value = requireSecret(secrets, name)
   if (isHeaderValue(value)) return value
   const message = `the connector's secret \`${name}\` contains characters that a header cannot have, perhaps a line break: set it again without them`
-  throw new SourceFailure('secret_invalid', message)
+  throw new SourceReadError('secret_invalid', message)
 }
 
 /** Returns whether a text is a valid header value (RFC 9110, section 5.5). */

@@ -9,7 +9,7 @@ import {
   customFetch,
 } from 'openid-client'
 import type { OutboundHttp } from '../../outbound/outbound.ts'
-import { SourceFailure } from '../failure.ts'
+import { SourceReadError } from '../source-read-error.ts'
 import { requestWithRetries, statusFailure } from './request.ts'
 import { isHeaderValue } from './authorize.ts'
 
@@ -79,7 +79,7 @@ export function openTokenSource(
       } catch (cause) {
         signal.throwIfAborted()
         throwSourceFailure(cause)
-        throw new SourceFailure('token_refused', `${host} ${refusalOf(cause, sent)}`, { cause })
+        throw new SourceReadError('token_refused', `${host} ${refusalOf(cause, sent)}`, { cause })
       }
     },
     forget: () => {
@@ -103,7 +103,7 @@ function refusalOf(error: unknown, sent: ClientCredentials['client_authenticatio
 }
 
 function throwSourceFailure(error: unknown): void {
-  for (let each = error; each instanceof Error; each = each.cause) if (each instanceof SourceFailure) throw each
+  for (let each = error; each instanceof Error; each = each.cause) if (each instanceof SourceReadError) throw each
 }
 
 /** Some servers add null members, and scopes as a list (against RFC 6749, section 5.1). */
@@ -132,7 +132,7 @@ async function toResponse(http: OutboundHttp, request: Parameters<OutboundHttp['
   let length = 0
   for await (const part of answer.body) {
     length += part.length
-    if (length > maxTokenAnswerBytes) throw new SourceFailure('answer_too_large', 'the token is larger than 64 KiB')
+    if (length > maxTokenAnswerBytes) throw new SourceReadError('answer_too_large', 'the token is larger than 64 KiB')
     parts.push(part)
   }
   const type = answer.headers['content-type']

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
-import { SourceFailure } from '../failure.ts'
+import { SourceReadError } from '../source-read-error.ts'
 import { type SourceContext, type SourceItem, type SourceType, defineSourceType } from '../types.ts'
 import { caSchema, urlSchema } from './fields.ts'
 import { findMemberFaults, followPointer, parseJson, pointerPattern, toJsonItem } from './json-items.ts'
@@ -46,7 +46,7 @@ async function* readHttpJson(context: SourceContext<HttpJsonConfig>): AsyncGener
       const items = followPointer(document, config.items)
       if (!Array.isArray(items)) {
         const message = `page ${number} has no list at \`${config.items}\`: set \`items\` to where the list is`
-        throw new SourceFailure('items_missing', message)
+        throw new SourceReadError('items_missing', message)
       }
       const faults = findMemberFaults(text, number, config.items)
       const read = items.map((item, index) => toJsonItem(item, row + 1 + index, limits, faults.get(index)))
@@ -75,6 +75,6 @@ function digestOf(text: string): string {
   return createHash('sha256').update(text).digest('base64')
 }
 
-function endless(message: string): SourceFailure {
-  return new SourceFailure('paging_endless', message)
+function endless(message: string): SourceReadError {
+  return new SourceReadError('paging_endless', message)
 }

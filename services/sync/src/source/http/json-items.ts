@@ -1,5 +1,5 @@
 import { decimalOf } from '@postern/service-kit'
-import { SourceFailure } from '../failure.ts'
+import { SourceReadError } from '../source-read-error.ts'
 import { undecodable } from '../marking-decoder.ts'
 import { nameOfPart } from '../../mapping/pointer.ts'
 import { type ColumnFault, type SourceItem, type SourceLimits, rowOrError } from '../types.ts'
@@ -29,7 +29,7 @@ export function parseJson(text: string, page: number): unknown {
     const message = isPage
       ? `page ${page} is a web page or XML instead of JSON, perhaps a sign-in page: check the address and the credentials`
       : `page ${page} is not valid JSON: check the address`
-    throw new SourceFailure('not_json', message, { cause })
+    throw new SourceReadError('not_json', message, { cause })
   }
 }
 
@@ -113,7 +113,7 @@ export interface MemberFault {
 
 /**
  * By index of the item. A repeated name is a fault because parsers disagree on which value counts. Throws a
- * SourceFailure if a name is repeated outside of the items.
+ * SourceReadError if a name is repeated outside of the items.
  */
 export function findMemberFaults(
   text: string,
@@ -132,7 +132,7 @@ export function findMemberFaults(
     } else if (far === undefined) {
       const name = String(way.at(-1)).slice(0, 80).toWellFormed()
       const message = `page ${page} has \`${name}\` twice in an object: make the source send it once`
-      throw new SourceFailure('duplicate_key', message)
+      throw new SourceReadError('duplicate_key', message)
     }
   }
   return found

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { z } from 'zod'
 import type { OutboundHttp } from '../../outbound/outbound.ts'
-import { SourceFailure } from '../failure.ts'
+import { SourceReadError } from '../source-read-error.ts'
 import { MarkingDecoder } from '../marking-decoder.ts'
 import type { SourceContext, SourceLimits } from '../types.ts'
 import { requestOk } from './request.ts'
@@ -60,9 +60,9 @@ export function createPageReader(
       try {
         return await askOnce(url, page)
       } catch (error) {
-        const isTokenStale = tokens !== undefined && error instanceof SourceFailure && error.code === 'not_authorized'
+        const isTokenStale = tokens !== undefined && error instanceof SourceReadError && error.code === 'not_authorized'
         if (isTokenStale) tokens.forget()
-        const mayPass = error instanceof SourceFailure && error.retryable && !error.isThrottled
+        const mayPass = error instanceof SourceReadError && error.retryable && !error.isThrottled
         const mayHelp = isTokenStale ? tries === 1 : mayPass
         if (!mayHelp || tries === maxTries) throw error
         await wait(firstDelayMs * 2 ** (tries - 1), undefined, { signal })
@@ -81,7 +81,7 @@ async function readText(
   for await (const part of body) {
     length += part.length
     if (length > maxPageBytes) {
-      throw new SourceFailure(
+      throw new SourceReadError(
         'page_too_large',
         `page ${page} has more than ${maxPageBytes} bytes: request smaller pages`,
       )

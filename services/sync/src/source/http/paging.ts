@@ -1,6 +1,6 @@
 import LinkHeader from 'http-link-header'
 import { z } from 'zod'
-import { SourceFailure } from '../failure.ts'
+import { SourceReadError } from '../source-read-error.ts'
 import { followPointer, pointerPattern } from './json-items.ts'
 
 const parameter = z.string().regex(/^[A-Za-z0-9_.$[\]-]{1,64}$/)
@@ -36,7 +36,7 @@ export function firstPage(url: string, paging: Paging): URL {
   return first
 }
 
-/** Throws a SourceFailure for another origin. */
+/** Throws a SourceReadError for another origin. */
 export function nextPage(page: Page, paging: Paging): URL | undefined {
   switch (paging.kind) {
     case 'none':
@@ -48,7 +48,7 @@ export function nextPage(page: Page, paging: Paging): URL | undefined {
       const next = followPointer(page.document, paging.next)
       if (next === undefined || next === null || next === '' || next === false) return undefined
       if (typeof next !== 'string' && typeof next !== 'number') {
-        throw new SourceFailure(
+        throw new SourceReadError(
           'cursor_invalid',
           'the cursor of the source is neither a text nor a number: check `next`',
         )
@@ -77,7 +77,7 @@ function nextLink(header: string): string | undefined {
   try {
     return LinkHeader.parse(header).rel('next')[0]?.uri
   } catch (cause) {
-    throw new SourceFailure('link_invalid', 'the `Link` header of the source cannot be read', { cause })
+    throw new SourceReadError('link_invalid', 'the `Link` header of the source cannot be read', { cause })
   }
 }
 
@@ -91,5 +91,8 @@ function withParameter(url: URL, name: string, value: string): URL {
 function sameOrigin(text: string, from: URL): URL {
   const next = URL.canParse(text, from.href) ? new URL(text, from.href) : undefined
   if (next?.origin === from.origin) return next
-  throw new SourceFailure('page_elsewhere', `${from.host} links to a next page at another origin, which is not allowed`)
+  throw new SourceReadError(
+    'page_elsewhere',
+    `${from.host} links to a next page at another origin, which is not allowed`,
+  )
 }

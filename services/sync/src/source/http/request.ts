@@ -1,13 +1,13 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { OutboundAnswer, OutboundHttp, OutboundRequest } from '../../outbound/outbound.ts'
-import { SourceFailure } from '../failure.ts'
+import { SourceReadError } from '../source-read-error.ts'
 
 const maxAttempts = 5
 const maxWaitMs = 300_000
 
 const throttled: ReadonlySet<number> = new Set([429, 503])
 
-/** Retries as `Retry-After` says (RFC 9110, section 10.2.3). Throws a SourceFailure for any status but 200. */
+/** Retries as `Retry-After` says (RFC 9110, section 10.2.3). Throws a SourceReadError for any status but 200. */
 export async function requestOk(http: OutboundHttp, request: OutboundRequest): Promise<OutboundAnswer> {
   const answer = await requestWithRetries(http, request)
   if (answer.status === 200) return answer
@@ -36,11 +36,14 @@ function retryDelayMs({ headers }: OutboundAnswer, attempt: number): number {
   return Number.isNaN(date) ? 2 ** (attempt - 1) * 1000 : Math.max(0, date - Date.now())
 }
 
-export function statusFailure({ status, url }: OutboundAnswer): SourceFailure {
+export function statusFailure({ status, url }: OutboundAnswer): SourceReadError {
   const { host } = new URL(url)
-  const fail = (code: string, message: string, retryable = false): SourceFailure =>
+  const fail = (code: string, message: string, retryable = false): SourceReadError =>
     // The wait was tried already, or it is too long.
-    new SourceFailure(code, `${host} answers ${status}: ${message}`, { retryable, isThrottled: throttled.has(status) })
+    new SourceReadError(code, `${host} answers ${status}: ${message}`, {
+      retryable,
+      isThrottled: throttled.has(status),
+    })
   switch (status) {
     case 401:
     case 403:

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
-import { SourceFailure } from '../failure.ts'
+import { SourceReadError } from '../source-read-error.ts'
 import { type SourceContext, type SourceItem, type SourceType, defineSourceType } from '../types.ts'
 import { caSchema, line, urlSchema } from './fields.ts'
 import { type MemberFault, findMemberFaults, parseJson, toJsonItem } from './json-items.ts'
@@ -51,7 +51,7 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
       const answer = parseJson(text, page)
       const list = listSchema.safeParse(withScimNames(answer, 1)).data
       if (list === undefined) {
-        throw new SourceFailure('items_missing', 'the source did not return a SCIM list: check the address')
+        throw new SourceReadError('items_missing', 'the source did not return a SCIM list: check the address')
       }
       const { Resources: resources, totalResults: total } = list
       // If the total changes, items have moved, and one may have been skipped.
@@ -101,16 +101,16 @@ function pageUrl({ url, resource, filter, page_size: size }: ScimConfig, startIn
   return page
 }
 
-function endless(message: string): SourceFailure {
-  return new SourceFailure('paging_endless', message)
+function endless(message: string): SourceReadError {
+  return new SourceReadError('paging_endless', message)
 }
 
-function moved(before: number, total: number): SourceFailure {
+function moved(before: number, total: number): SourceReadError {
   const message = `the source counted ${before} items and then ${total}: it changed while it was read`
-  return new SourceFailure('list_incomplete', message, { retryable: true })
+  return new SourceReadError('list_incomplete', message, { retryable: true })
 }
 
-function changed(received: number, total: number): SourceFailure {
+function changed(received: number, total: number): SourceReadError {
   const message = `the source returned ${received} of ${total} items: it changed during the read, or withholds some`
-  return new SourceFailure('list_incomplete', message, { retryable: true })
+  return new SourceReadError('list_incomplete', message, { retryable: true })
 }

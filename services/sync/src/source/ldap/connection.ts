@@ -3,7 +3,7 @@ import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import { Client, ResultCodeError } from 'ldapts'
 import type { Outbound } from '../../outbound/outbound.ts'
 import { tlsFailure } from '../../outbound/tls-failure.ts'
-import { SourceFailure } from '../failure.ts'
+import { SourceReadError } from '../source-read-error.ts'
 import type { SourceLimits } from '../types.ts'
 import { type ByteWatch, watchBytes } from '../watch-bytes.ts'
 import { type SilenceLimit, closeTimeoutMs, withSilenceLimit } from '../silence-limit.ts'
@@ -41,7 +41,7 @@ export async function connectDirectory(
   let socket: Socket | undefined
   const connectOnce = <Each extends Socket>(open: () => Each): Each => {
     if (socket !== undefined) {
-      throw new SourceFailure('source_cut_off', `${host} ended the connection`, { retryable: true })
+      throw new SourceReadError('source_cut_off', `${host} ended the connection`, { retryable: true })
     }
     const opened = open()
     socket = opened
@@ -103,10 +103,10 @@ const results: Readonly<
 }
 
 export function ldapFailure(error: unknown, host: string): unknown {
-  if (error instanceof SourceFailure || !(error instanceof Error)) return error
+  if (error instanceof SourceReadError || !(error instanceof Error)) return error
   if (error instanceof ResultCodeError) {
     const known = results[error.code] ?? { code: 'answer_refused', message: `it answers with code ${error.code}` }
-    return new SourceFailure(known.code, `${host}: ${known.message}`, {
+    return new SourceReadError(known.code, `${host}: ${known.message}`, {
       retryable: known.retryable ?? false,
       cause: error,
     })
@@ -114,5 +114,5 @@ export function ldapFailure(error: unknown, host: string): unknown {
   const insecure = tlsFailure('code' in error ? error.code : undefined, host, error)
   if (insecure !== undefined) return insecure
   const message = `${host} cannot be reached, or ended the connection`
-  return new SourceFailure('source_unreachable', message, { retryable: true, cause: error })
+  return new SourceReadError('source_unreachable', message, { retryable: true, cause: error })
 }

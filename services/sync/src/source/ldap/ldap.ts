@@ -1,6 +1,6 @@
 import { type Entry, FilterParser } from 'ldapts'
 import { z } from 'zod'
-import { SourceFailure } from '../failure.ts'
+import { SourceReadError } from '../source-read-error.ts'
 import { requireSecret } from '../http/authorize.ts'
 import { caSchema, line } from '../http/fields.ts'
 import { type SourceContext, type SourceItem, type SourceType, defineSourceType } from '../types.ts'
@@ -91,7 +91,7 @@ async function readParents(
     if (key !== undefined) parents.set(plainName(entry.dn), key)
     if (parents.size > maxParents) {
       const message = `\`parent_filter\` finds more than ${maxParents} entries: make it match only parent units`
-      throw new SourceFailure('too_many_parents', message)
+      throw new SourceReadError('too_many_parents', message)
     }
   }
   return parents
@@ -119,10 +119,12 @@ async function* search(
     if (answer.done === true) return
     const { searchEntries, searchReferences } = answer.value
     bytes.page()
-    if (pages > maxPages) throw new SourceFailure('paging_endless', `the directory has more than ${maxPages} pages`)
+    if (pages > maxPages) throw new SourceReadError('paging_endless', `the directory has more than ${maxPages} pages`)
     // The library stops after an empty page, although more may follow.
     if (pages > 1 && searchEntries.length + searchReferences.length === 0) {
-      throw new SourceFailure('page_empty', 'the directory returned an empty page before its end', { retryable: true })
+      throw new SourceReadError('page_empty', 'the directory returned an empty page before its end', {
+        retryable: true,
+      })
     }
     yield* searchEntries.map((entry) => withRequestedNames(entry, asked))
     if (!ignoreReferrals) yield* searchReferences

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { SourceFailure } from '../failure.ts'
+import { SourceReadError } from '../source-read-error.ts'
 import { createCutter } from './postgres-messages.ts'
 
 const peer = { host: 'erp.test', maxMessageBytes: 1000 }
@@ -14,7 +14,7 @@ function codeOf(bytes: Buffer): string | undefined {
   try {
     createCutter(peer)(bytes)
   } catch (error) {
-    if (error instanceof SourceFailure) return error.code
+    if (error instanceof SourceReadError) return error.code
     throw error
   }
   return undefined

@@ -1,4 +1,4 @@
-import { SourceFailure } from '../failure.ts'
+import { SourceReadError } from '../source-read-error.ts'
 
 /** The kind, and four bytes of length, which count themselves (PostgreSQL §54.7). */
 const headBytes = 5
@@ -12,7 +12,7 @@ export interface Peer {
   readonly maxMessageBytes: number
 }
 
-/** Returns complete messages and keeps the rest. Throws a SourceFailure. */
+/** Returns complete messages and keeps the rest. Throws a SourceReadError. */
 export function createCutter(peer: Peer): (bytes: Buffer) => Buffer | undefined {
   let held: Buffer[] = []
   let heldBytes = 0
@@ -44,7 +44,10 @@ function lengthOf(bytes: Buffer, at: number, { host, maxMessageBytes }: Peer): n
   const kind = String.fromCharCode(bytes[at] ?? 0)
   const length = bytes.readUInt32BE(at + 1)
   if (kind === 'D' && length > maxMessageBytes) {
-    throw new SourceFailure('page_too_large', `a row has more than ${maxMessageBytes} bytes: ask for less of each row`)
+    throw new SourceReadError(
+      'page_too_large',
+      `a row has more than ${maxMessageBytes} bytes: ask for less of each row`,
+    )
   }
   if (!kinds.has(kind) || length < 4 || length > maxMessageBytes) throw broken(host)
   return length + 1
@@ -55,7 +58,7 @@ function check(message: Buffer, host: string): void {
   const content = message.subarray(headBytes)
   if (kind === 'R' && content.length >= 4 && !signIns.has(content.readInt32BE())) {
     const words = 'it wants another kind of sign-in than a password: allow the account one there (scram-sha-256)'
-    throw new SourceFailure('not_authorized', `${host}: ${words}`)
+    throw new SourceReadError('not_authorized', `${host}: ${words}`)
   }
   if ((kind === 'E' || kind === 'N') && !hasEnd(content)) throw broken(host)
 }
@@ -70,7 +73,7 @@ function hasEnd(fields: Buffer): boolean {
   return false
 }
 
-export function broken(host: string, cause?: unknown): SourceFailure {
+export function broken(host: string, cause?: unknown): SourceReadError {
   const message = `${host} answers what no PostgreSQL does: check host and port, and what stands in between`
-  return new SourceFailure('answer_broken', message, { cause })
+  return new SourceReadError('answer_broken', message, { cause })
 }

@@ -1,5 +1,5 @@
 import { tlsFailure } from '../../outbound/tls-failure.ts'
-import { SourceFailure } from '../failure.ts'
+import { SourceReadError } from '../source-read-error.ts'
 
 interface Known {
   readonly code: string
@@ -66,29 +66,31 @@ export function sqlFailure(
     tls,
   }: { readonly host: string; readonly state: string | undefined; readonly tls?: string | undefined },
 ): unknown {
-  if (error instanceof SourceFailure || !(error instanceof Error)) return error
+  if (error instanceof SourceReadError || !(error instanceof Error)) return error
   const known = state === undefined ? undefined : states[state]
   if (known !== undefined) {
     const { code, message, retryable = false } = known
-    return new SourceFailure(code, `${host}: ${message}`, { retryable, cause: error })
+    return new SourceReadError(code, `${host}: ${message}`, { retryable, cause: error })
   }
   const code = tls ?? ('code' in error ? error.code : undefined)
   const insecure = tlsFailure(code, host, error)
   if (insecure !== undefined) return insecure
   if (otherSignIns.has(code)) {
     const words = 'it requires a kind of sign-in that is not supported: allow mysql_native_password for the account'
-    return new SourceFailure('not_authorized', `${host}: ${words}`, { cause: error })
+    return new SourceReadError('not_authorized', `${host}: ${words}`, { cause: error })
   }
   if (code === 'HANDSHAKE_NO_SSL_SUPPORT') {
-    return new SourceFailure('not_encrypted', `${host} offers no encryption: enable it on the server`, { cause: error })
+    return new SourceReadError('not_encrypted', `${host} offers no encryption: enable it on the server`, {
+      cause: error,
+    })
   }
   if (state !== undefined && ofValue.test(state)) {
     const message = `${host}: the view fails on a value of one of its rows (${state}): fix the view`
-    return new SourceFailure('answer_refused', message, { cause: error })
+    return new SourceReadError('answer_refused', message, { cause: error })
   }
   if (state !== undefined && !passing.test(state)) {
-    return new SourceFailure('answer_refused', `${host} rejects the query (${state})`, { cause: error })
+    return new SourceReadError('answer_refused', `${host} rejects the query (${state})`, { cause: error })
   }
   const message = `${host} cannot be reached, or ended the connection`
-  return new SourceFailure('source_unreachable', message, { retryable: true, cause: error })
+  return new SourceReadError('source_unreachable', message, { retryable: true, cause: error })
 }

@@ -1,4 +1,4 @@
-import { SourceFailure } from '../failure.ts'
+import { SourceReadError } from '../source-read-error.ts'
 import { requireSecret } from '../http/authorize.ts'
 import { isDeeper } from '../http/json-items.ts'
 import {
@@ -37,7 +37,7 @@ async function* readSql(context: SourceContext<SqlRead['config']>): AsyncGenerat
   const password = requireSecret(secrets, 'password')
   const { address } = await outbound.resolve(config.host, signal)
   if (config.encryption === 'none' && !outbound.isListed(address)) {
-    throw new SourceFailure(
+    throw new SourceReadError(
       'not_encrypted',
       `the connection to ${config.host} would be unencrypted: set \`encryption\` to tls`,
     )

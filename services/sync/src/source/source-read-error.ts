@@ -1,6 +1,6 @@
 /** The source could not be read to its end, so the items before it are incomplete. */
-export class SourceFailure extends Error {
-  override readonly name = 'SourceFailure'
+export class SourceReadError extends Error {
+  override readonly name = 'SourceReadError'
   /** A stable identifier in snake_case. */
   readonly code: string
   readonly retryable: boolean
@@ -30,6 +30,6 @@ export class SourceFailure extends Error {
   }
 }
 
-export function wordsOf({ row, message }: SourceFailure): string {
+export function wordsOf({ row, message }: SourceReadError): string {
   return row === undefined ? message : `row ${row}: ${message}`
 }
