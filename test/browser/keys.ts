@@ -443,7 +443,7 @@ const refusedAddress = {
     title: 'Invalid content',
     status: 422,
     code: 'invalid_content',
-    detail: 'See `errors`.',
+    detail: '`/allowed_addresses/0` 10.0.0.1 is no network.',
     errors: [{ pointer: '/allowed_addresses/0', code: 'invalid', detail: '10.0.0.1 is no network' }],
     instance: 'test',
   }),

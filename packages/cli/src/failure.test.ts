@@ -18,9 +18,12 @@ test.each([
   ['only a title', {}, 'The body is not valid'],
   ['a detail', { detail: 'The connector is paused.' }, 'The connector is paused.'],
   [
-    'a detail that only refers to the errors',
-    { detail: 'See `errors` for details.', errors: [fault('/name', 'is missing'), fault('/key', 'is taken')] },
-    'The body is not valid: /name is missing; /key is taken',
+    'a detail that says the errors',
+    {
+      detail: '`name` is missing. `key` is taken.',
+      errors: [fault('/name', 'is missing'), fault('/key', 'is taken')],
+    },
+    '`name` is missing. `key` is taken.',
   ],
   [
     'a detail that says more than the errors',
@@ -28,9 +31,17 @@ test.each([
     'Send the file as the body: the body is missing',
   ],
   [
-    'a detail that says more and refers to the errors',
-    { detail: 'Nothing was imported. See `errors` for the invalid rows.', errors: [fault('/0/name', 'is missing')] },
-    'Nothing was imported: /0/name is missing',
+    'a detail that says only the first errors',
+    {
+      detail: '`a` is missing. `b` is missing. `c` is missing. 1 more error is in `errors`.',
+      errors: [
+        fault('/a', 'is missing'),
+        fault('/b', 'is missing'),
+        fault('/c', 'is missing'),
+        fault('/d', 'is taken'),
+      ],
+    },
+    '`a` is missing. `b` is missing. `c` is missing: /d is taken',
   ],
   [
     'a detail that includes the error of the whole body',

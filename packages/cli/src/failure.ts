@@ -65,7 +65,7 @@ function lineOf({ code, title, detail, errors = [], instance }: ProblemDocument)
     return `the keys service does not accept the signature. Check POSTERN_OPERATOR_CREDENTIAL or POSTERN_SIGNING_OPERATOR, and the clock (request ${instance})`
   }
   // A line has no `errors` member.
-  const said = (detail ?? '').replace(/See `errors`[^.]*\./, '').trim()
+  const said = (detail ?? '').replace(/ [0-9]+ more errors? (?:is|are) in `errors`\.$/, '')
   const faults = errors.filter((fault) => !includesError(fault, said)).map(faultLine)
   const text = said === '' ? title : said
   return `${faults.length === 0 ? text : [text.replace(/\.$/, ''), faults.join('; ')].join(': ')} (${code}, request ${instance})`
@@ -73,8 +73,8 @@ function lineOf({ code, title, detail, errors = [], instance }: ProblemDocument)
 
 type Fault = NonNullable<ProblemDocument['errors']>[number]
 
-function includesError({ parameter, pointer = '', detail }: Fault, said: string): boolean {
-  return parameter === undefined && pointer === '' && said.includes(detail.replace(/\.$/, ''))
+function includesError({ detail }: Fault, said: string): boolean {
+  return said.includes(detail.replace(/\.$/, ''))
 }
 
 function faultLine({ parameter, pointer, detail }: Fault): string {

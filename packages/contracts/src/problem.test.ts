@@ -1,6 +1,13 @@
 import { describe, expect, test } from 'vitest'
 
-import { type ProblemCode, problemDocument, problemSchema, problemTypes, problemUri } from './problem.ts'
+import {
+  type InputError,
+  type ProblemCode,
+  problemDocument,
+  problemSchema,
+  problemTypes,
+  problemUri,
+} from './problem.ts'
 
 const codes = Object.keys(problemTypes).filter((code): code is ProblemCode => code in problemTypes)
 
@@ -48,6 +55,25 @@ describe('problem documents', () => {
     const document = problemDocument('invalid_content', 'req-1', input)
     expect(document).toMatchObject({ errors, required_scope: 'read:findings', allowed: ['GET'] })
     expect(document).not.toHaveProperty('secret')
+  })
+
+  test('without words of their own say those of their first errors', () => {
+    const missing = (parameter: string) => ({ parameter, code: 'missing', detail: 'is missing' })
+    const detailOf = (errors: readonly InputError[]) => problemDocument('bad_request', 'req-1', { errors }).detail
+    expect(detailOf([missing('a')])).toBe('`a` is missing.')
+    expect(detailOf([{ pointer: '', code: 'type', detail: 'must be an object' }])).toBe('The body must be an object.')
+    expect(detailOf([{ pointer: '/title', code: 'unknown', detail: 'is unknown; did you mean `b`?' }])).toBe(
+      '`title` is unknown; did you mean `b`?',
+    )
+    expect(detailOf([{ pointer: '/0/title', code: 'missing', detail: 'is missing.' }])).toBe('`/0/title` is missing.')
+    expect(detailOf([{ pointer: '/0', code: 'missing', detail: 'is missing' }])).toBe('`/0` is missing.')
+    expect(detailOf(['a', 'b', 'c', 'd'].map(missing))).toBe(
+      '`a` is missing. `b` is missing. `c` is missing. 1 more error is in `errors`.',
+    )
+    expect(detailOf(['a', 'b', 'c', 'd', 'e'].map(missing))).toContain('2 more errors are in `errors`.')
+    expect(problemDocument('bad_request', 'req-1', { detail: 'Mend it.', errors: [missing('a')] }).detail).toBe(
+      'Mend it.',
+    )
   })
 
   test('are 401 for rejected credentials, and 503 if these cannot be verified', () => {

@@ -1,8 +1,5 @@
 import { z } from 'zod'
 
-/** For a problem that `errors` describes completely. */
-export const seeErrors = 'See `errors` for details.'
-
 /** A closed list. The type URI is `/problems/<code with hyphens>` (RFC 9457 §3.1.1). */
 export const problemTypes = {
   bad_request: { status: 400, title: 'The request is not valid' },
@@ -118,11 +115,12 @@ export function problemUri(code: ProblemCode): string {
 /** `requestId` is the `instance`. */
 export function problemDocument(code: ProblemCode, requestId: string, input: ProblemInput = {}): ProblemDocument {
   const { status, title } = problemTypes[code]
+  const detail = detailOf(input)
   return {
     type: problemUri(code),
     title,
     status,
-    ...(input.detail === undefined ? {} : { detail: input.detail }),
+    ...(detail === undefined ? {} : { detail }),
     code,
     instance: requestId,
     ...(input.errors === undefined ? {} : { errors: [...input.errors] }),
@@ -131,4 +129,32 @@ export function problemDocument(code: ProblemCode, requestId: string, input: Pro
     ...(input.documentation === undefined ? {} : { documentation: input.documentation }),
     ...(input.allowed === undefined ? {} : { allowed: [...input.allowed] }),
   }
+}
+
+/** The errors that a detail repeats. */
+const maxRepeated = 3
+
+/** The detail of a problem: its own words, else those of its first errors. */
+export function detailOf({ detail, errors = [] }: Pick<ProblemInput, 'detail' | 'errors'>): string | undefined {
+  return detail ?? (errors.length === 0 ? undefined : sentencesOf(errors))
+}
+
+/** Says the first errors in sentences, and how many more there are. */
+export function sentencesOf(errors: readonly InputError[]): string {
+  const said = [...new Set(errors.slice(0, maxRepeated).map(sentenceOf))]
+  const more = errors.length - maxRepeated
+  const rest = more > 0 ? [`${more} more ${more === 1 ? 'error is' : 'errors are'} in \`errors\`.`] : []
+  return [...said, ...rest].join(' ')
+}
+
+function sentenceOf({ pointer, parameter, detail }: InputError): string {
+  return `${nameOf(pointer ?? '', parameter)} ${detail}${/[.?]$/.test(detail) ? '' : '.'}`
+}
+
+/** A member of the body has its name, one below it its JSON Pointer. */
+function nameOf(pointer: string, parameter: string | undefined): string {
+  if (parameter !== undefined) return parameter === '' ? 'The request' : `\`${parameter}\``
+  if (pointer === '') return 'The body'
+  const isMember = pointer.lastIndexOf('/') === 0 && !/^\/[0-9]+$/.test(pointer)
+  return `\`${isMember ? pointer.slice(1) : pointer}\``
 }

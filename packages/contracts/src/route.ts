@@ -1,4 +1,4 @@
-import type { z } from 'zod'
+import { z } from 'zod'
 import type { ProblemCode } from './problem.ts'
 import type { NamedScope, Role } from './scope.ts'
 
@@ -86,6 +86,16 @@ export function defineRoute<const R extends RouteInput>(route: R): R & Omit<Rout
 
 export function headersOnEveryAnswer({ onEveryAnswer = {} }: Pick<Route, 'onEveryAnswer'>): [string, string][] {
   return Object.entries(onEveryAnswer).map(([name, { value }]) => [name.toLowerCase(), value])
+}
+
+/** The detail for a resource that does not exist or is not the caller's: how its path names it. */
+export function missingDetail({ path, params }: Pick<Route, 'path' | 'params'>): string | undefined {
+  const name = /:([a-z_]+)(?!.*:)/.exec(path)?.[1]
+  if (name === undefined) return undefined
+  const schema: unknown = params?.shape[name]
+  const [forms = ''] = ((schema instanceof z.ZodType ? schema.description : undefined) ?? '').split('. ', 1)
+  const known = forms === '' ? 'an id as lists return it, a UUID' : `${forms.charAt(0).toLowerCase()}${forms.slice(1)}`
+  return `Nothing in your tenant has this ${name}. Use ${known}.`
 }
 
 /** The parsed input of a handler. */

@@ -32,6 +32,7 @@ import { contentOf, valueOf } from './json-text.ts'
 import type { Logger } from './logger.ts'
 import { normalizeBody, normalizeParameters } from './normalize-text.ts'
 import { problem } from './problem.ts'
+import { howToSend } from './problem-handler.ts'
 import { ReadBody, readAhead } from './read-ahead.ts'
 import { expansionsAsked, fieldsAsked, selectFields } from './select-fields.ts'
 import { StreamedAnswer } from './streamed-answer.ts'
@@ -369,7 +370,7 @@ function parseBody(request: FastifyRequest, registration: Registration): unknown
   if (body === undefined && !(isStreamed && !mediaTypes.includes('*/*'))) return undefined
   const type = request.headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase()
   if (request.body !== undefined && (type === undefined || !mediaTypes.includes(type))) {
-    throw problem('unsupported_media_type', { detail: `Send the body as ${mediaTypes.join(' or ')}.` })
+    throw problem('unsupported_media_type', { detail: howToSend(mediaTypes) })
   }
   if (request.body instanceof ReadBody) return request.body.value
   if (body === undefined) return undefined
@@ -385,7 +386,7 @@ function parse(schema: z.ZodType | undefined, value: unknown, code: ProblemCode,
   if (parsed.success) return parsed.data
   // An invalid id gets the same 404 as an unknown one.
   if (code === 'not_found') throw problem(code)
-  throw problem(code, { errors: inputErrors(parsed.error, where, value) })
+  throw problem(code, { errors: inputErrors(parsed.error, where, { value, schema }) })
 }
 
 function controlOf(reply: FastifyReply): AnswerControl {

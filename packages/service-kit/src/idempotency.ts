@@ -130,7 +130,6 @@ export async function beginAttempt(
   if (key === undefined) return undefined
   if (typeof key !== 'string' || !keyPattern.test(key)) {
     throw problem('bad_request', {
-      detail: 'See `errors` for details.',
       errors: [
         {
           parameter: 'Idempotency-Key',

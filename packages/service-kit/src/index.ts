@@ -46,6 +46,7 @@ export { boundUnread } from './bound-unread.ts'
 export { boundPipelining, createPipelining, tooManyPipelined } from './bound-pipelining.ts'
 export { collectAll, countPassedBytes } from './passed-bytes.ts'
 export { type Pressure, refuseWhenLate, tooBusy, watchEventLoop } from './pressure.ts'
+export { findNearest } from './nearest.ts'
 export { type OnUnreadable, answerClientError, answerProblems, isBrokenOff } from './problem-handler.ts'
 export { ProblemError, type ProblemOptions, databaseAway, problem } from './problem.ts'
 export {

@@ -91,7 +91,8 @@ test('a repeated parameter is reported, except one that may be repeated', () => 
   const good = { limit: '1', sort: 'a', flag: 'true', each: 'a' }
   const said = (value: object): unknown[] => {
     const parsed = query.safeParse({ ...good, ...value })
-    const errors = parsed.error === undefined ? [] : inputErrors(parsed.error, 'parameter', { ...good, ...value })
+    const errors =
+      parsed.error === undefined ? [] : inputErrors(parsed.error, 'parameter', { value: { ...good, ...value } })
     return errors.map(({ parameter, code, detail }) => [parameter, code, detail])
   }
   expect(said({ each: ['a', 'b'] })).toEqual([])
@@ -108,7 +109,7 @@ test('for a time in a query whose + became a space, the message explains the enc
   const query = z.strictObject({ since: z.iso.datetime({ offset: true }) })
   const said = (since: string): unknown[] => {
     const parsed = query.safeParse({ since })
-    const errors = parsed.error === undefined ? [] : inputErrors(parsed.error, 'parameter', { since })
+    const errors = parsed.error === undefined ? [] : inputErrors(parsed.error, 'parameter', { value: { since } })
     return errors.map(({ detail }) => detail)
   }
   const words = 'must be a valid time with Z or an offset (RFC 3339), such as 2026-11-21T09:30:00Z'
@@ -198,4 +199,25 @@ test('no message has zod’s own words, whatever the kind of issue', () => {
       }
     }
   }
+})
+
+test('an unknown name or word is compared with those that are known', () => {
+  const body = z.strictObject({
+    title: z.string().optional(),
+    owner: z.strictObject({ person_id: z.string().optional() }).optional(),
+    rows: z.array(z.strictObject({ external_id: z.string().optional() })).optional(),
+    severity: z.enum(['critical', 'high']).optional(),
+  })
+  const said = (value: object): unknown[] => {
+    const { error } = body.safeParse(value)
+    return error === undefined ? [] : inputErrors(error, 'body', { value, schema: body }).map(({ detail }) => detail)
+  }
+  expect(said({ tittle: 'x' })).toEqual(['is not a field of this resource; did you mean `title`?'])
+  expect(said({ owner: { personId: 'x' } })).toEqual(['is not a field of this resource; did you mean `person_id`?'])
+  expect(said({ rows: [{ externalID: 'x' }] })).toEqual([
+    'is not a field of this resource; did you mean `external_id`?',
+  ])
+  expect(said({ unlike: 'x' })).toEqual(['is not a field of this resource'])
+  expect(said({ severity: 'High' })).toEqual(['must be one of critical, high; did you mean `high`?'])
+  expect(said({ severity: 3 })).toEqual(['must be one of critical, high'])
 })

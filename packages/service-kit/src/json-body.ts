@@ -31,7 +31,7 @@ export function parseJsonLines(body: Buffer): unknown[] {
     if (/^[ \t\r]*$/.test(line)) continue
     if (items.length === maxLines) {
       const errors = [bodyError(`must be at most ${maxLines} lines`, 'too_big')]
-      throw problem('invalid_content', { detail: 'See `errors` for details.', errors })
+      throw problem('invalid_content', { errors })
     }
     const fault = findJsonFault(line, maxJsonDepth)
     if (fault !== undefined) throw problemOf({ ...fault, path: [items.length, ...fault.path] }, line, number)
@@ -62,7 +62,7 @@ function textOf(body: Buffer): string {
 
 function problemOf(fault: JsonFault, text: string, line = 1): ProblemError {
   return problem(fault.kind === 'invalid_text' ? 'invalid_content' : 'malformed_json', {
-    detail: detailOf(fault, text, line),
+    detail: positionOf(fault, text, line),
     errors: [inputErrorOf(fault)],
   })
 }
@@ -90,8 +90,8 @@ const faultDetails = {
 } as const satisfies Record<JsonFault['kind'], string>
 
 /** The position, not the content, which may be confidential. */
-function detailOf({ kind, offset }: JsonFault, text: string, first: number): string {
-  if (kind !== 'syntax') return 'See `errors` for details.'
+function positionOf({ kind, offset }: JsonFault, text: string, first: number): string | undefined {
+  if (kind !== 'syntax') return undefined
   const before = text.slice(0, offset)
   const line = first - 1 + before.split('\n').length
   return `The body is not valid JSON (RFC 8259): look at line ${line}, column ${offset - before.lastIndexOf('\n')}.`

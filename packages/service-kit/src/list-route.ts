@@ -75,7 +75,6 @@ function assertExpandable({
   }
   if (typeof query.limit === 'number' && query.limit > maxExpanded) {
     throw problem('bad_request', {
-      detail: 'See `errors` for details.',
       errors: [{ parameter: 'limit', code: 'too_big', detail: `must be at most ${maxExpanded} with \`expand\`` }],
     })
   }

@@ -2,8 +2,10 @@ import type { Socket } from 'node:net'
 import {
   type InputError,
   type ProblemCode,
+  type Route,
   headersOnEveryAnswer,
   isScimTarget,
+  missingDetail,
   problemDocument,
   problemMediaType,
   problemTypes,
@@ -32,7 +34,7 @@ export function answerProblems(
 ): void {
   app.setNotFoundHandler(async (request, reply) => await sendProblem(request, reply, unknown(request, reply)))
   app.setErrorHandler(async (error, request, reply) => {
-    const known = isBrokenOff(request, error) ? brokenOff(error) : toProblem(error)
+    const known = isBrokenOff(request, error) ? brokenOff(error) : toProblem(error, request)
     if (known !== undefined && checkAnswers && !isInContract(request, known.code)) {
       logger.error({ event: 'answer_not_in_contract', request_id: request.id, code: known.code })
       return await sendProblem(request, reply, problem('internal_error'))
@@ -67,11 +69,13 @@ function isInContract(request: FastifyRequest, code: ProblemCode): boolean {
 }
 
 async function sendProblem(request: FastifyRequest, reply: FastifyReply, error: ProblemError): Promise<FastifyReply> {
-  const { retryAfterSeconds, ...options } = error.options
+  const { retryAfterSeconds, ...given } = error.options
+  const { contract } = request.routeOptions.config
+  const options =
+    error.code === 'not_found' && contract !== undefined ? { detail: missingDetail(contract), ...given } : given
   if (retryAfterSeconds !== undefined) reply.header('retry-after', String(retryAfterSeconds))
   reply.removeHeader('etag').removeHeader('link')
-  for (const [name, value] of headersOnEveryAnswer(request.routeOptions.config.contract ?? {}))
-    reply.header(name, value)
+  for (const [name, value] of headersOnEveryAnswer(contract ?? {})) reply.header(name, value)
   const isScim = isScimTarget(request.url)
   const document = isScim
     ? scimError(error.code, request.id, options)
@@ -104,12 +108,13 @@ const placeOf: Readonly<Record<string, readonly InputError[]>> = {
   FST_ERR_CTP_INVALID_JSON_BODY: [bodyError('is not valid JSON (RFC 8259)', 'syntax')],
 }
 
-function toProblem(error: unknown): ProblemError | undefined {
+function toProblem(error: unknown, { routeOptions }: FastifyRequest): ProblemError | undefined {
   if (error instanceof ProblemError) return error
   if (error instanceof ServiceUnavailableError) return unavailable(error)
   if (!isFastifyError(error)) return undefined
   const code = fastifyProblems[error.code]
-  if (code !== undefined) return problem(code, { detail: detailOf(code), errors: placeOf[error.code] })
+  if (code !== undefined)
+    return problem(code, { detail: detailOf(code, routeOptions.config.contract), errors: placeOf[error.code] })
   return undefined
 }
 
@@ -125,15 +130,20 @@ function isFastifyError(error: unknown): error is FastifyError {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' && error.code.startsWith('FST_')
 }
 
-function detailOf(code: ProblemCode): string | undefined {
+function detailOf(code: ProblemCode, contract: Route | undefined): string | undefined {
   switch (code) {
     case 'unsupported_media_type':
-      return 'Send a Content-Type that this operation takes; most take application/json.'
+      return howToSend(contract?.bodyMediaTypes ?? ['application/json'])
     case 'content_too_large':
       return 'The body is larger than this operation accepts.'
     default:
       return undefined
   }
+}
+
+/** Says which Content-Type a body must have. */
+export function howToSend(mediaTypes: readonly string[]): string {
+  return `Send the body with Content-Type: ${mediaTypes.join(' or ')}.`
 }
 
 export type OnUnreadable = (code: ProblemCode, status: number) => void

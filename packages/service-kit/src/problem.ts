@@ -1,4 +1,4 @@
-import { type InputError, type ProblemCode, seeErrors } from '@postern/contracts'
+import type { InputError, ProblemCode } from '@postern/contracts'
 
 export interface ProblemOptions {
   /** What to fix, without internal details. */
@@ -45,6 +45,5 @@ function isDiskFull(error: unknown): boolean {
 }
 
 export function problem(code: ProblemCode, options: ProblemOptions = {}): ProblemError {
-  const isLeftToErrors = options.detail === undefined && (options.errors ?? []).length > 0
-  return new ProblemError(code, isLeftToErrors ? { ...options, detail: seeErrors } : options)
+  return new ProblemError(code, options)
 }

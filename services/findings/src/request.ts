@@ -13,7 +13,7 @@ export function mayRead(context: Context): boolean {
 }
 
 export function invalidContent(errors: readonly InputError[]): ProblemError {
-  return problem('invalid_content', { detail: 'See `errors` for details.', errors })
+  return problem('invalid_content', { errors })
 }
 
 /** Throws a 428 problem without If-Match. */

@@ -189,7 +189,9 @@ describe('people who are named by an id', () => {
     }
     const before = [await total(), await read(at), await read(planAt)]
     const unknownTo = await said(crypto.randomUUID())
-    expect(unknownTo.map((text) => /"status":422/.test(text) && text.match(/\/[\w/]+\/person_id/g))).toEqual([
+    expect(
+      unknownTo.map((text) => /"status":422/.test(text) && text.match(/(?<="pointer":")\/[\w/]+\/person_id/g)),
+    ).toEqual([
       ['/owner/person_id'],
       ['/owner/person_id'],
       ['/approver/person_id'],

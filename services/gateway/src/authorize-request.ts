@@ -6,6 +6,7 @@ import type { RateLimit } from './limit/rate-limit.ts'
 import { type Refusal, refusal } from './refusal.ts'
 import type { Usage } from './usage.ts'
 import { denialOf } from './authorize/access.ts'
+import { suggestPath } from './authorize/suggest-path.ts'
 
 /** Public routes have no caller. */
 export type AuthorizeRequest = (exchange: Exchange, principal: Principal | undefined) => Refusal | undefined
@@ -34,7 +35,7 @@ function judge(exchange: Exchange, principal: Principal): Refusal | undefined {
   const { match } = exchange
   switch (match.kind) {
     case 'none':
-      return refusal('not_found', { detail: 'There is no such route. The OpenAPI document lists them all.' })
+      return refusal('not_found', { detail: noSuchPath(exchange) })
     case 'method': {
       const allowed = match.allowed.join(', ')
       return refusal('method_not_allowed', {
@@ -53,6 +54,12 @@ function judge(exchange: Exchange, principal: Principal): Refusal | undefined {
     default:
       return match satisfies never
   }
+}
+
+function noSuchPath({ target, basePath }: Exchange): string {
+  const meant = suggestPath(target)
+  const suggestion = meant === undefined ? '' : ` Did you mean ${basePath}${meant}?`
+  return `There is no such path.${suggestion} All paths are in ${basePath}/openapi.json.`
 }
 
 /** Names the missing scope as RFC 6750 §3.1 does. Each scope that suffices has its own challenge. */

@@ -75,12 +75,30 @@ describe('a push is refused and changes nothing', () => {
       'look at line 3, column 15',
     ],
     ['two rows in a line', '{"external_id":"A"}{"external_id":"B"}', 400, '/0', 'line 1'],
-    ['a member twice', '\n{"external_id":"A","external_id":"B"}', 400, '/0/external_id', 'See'],
-    ['half a character', `${JSON.stringify(row())}\n{"name":"\\ud800"}`, 422, '/1/name', 'See'],
-    ['no row', '\r\n \n', 422, '', 'See'],
+    [
+      'a member twice',
+      '\n{"external_id":"A","external_id":"B"}',
+      400,
+      '/0/external_id',
+      '`/0/external_id` stands more than once',
+    ],
+    [
+      'half a character',
+      `${JSON.stringify(row())}\n{"name":"\\ud800"}`,
+      422,
+      '/1/name',
+      '`/1/name` must not contain NUL',
+    ],
+    ['no row', '\r\n \n', 422, '', 'The body must have at least 1 item.'],
     ['a line that only looks empty', '\u00a0\n', 400, '/0', 'line 1'],
-    ['lines without end', '\n'.repeat(20_001), 422, '', 'See'],
-    ['a row that is not valid', `${JSON.stringify(row())}\r\n{"external_id":"B"}`, 422, '/1/name', 'See'],
+    ['lines without end', '\n'.repeat(20_001), 422, '', 'The body must have at least 1 item.'],
+    [
+      'a row that is not valid',
+      `${JSON.stringify(row())}\r\n{"external_id":"B"}`,
+      422,
+      '/1/name',
+      '`/1/name` is missing.',
+    ],
   ])('as lines: %s, with its place', async (_what, body, status, pointer, words) => {
     const principal = admin()
     const answer = await pushLines(principal, body)

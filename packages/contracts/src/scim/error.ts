@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { type ProblemCode, type ProblemInput, problemTypes, seeErrors } from '../problem.ts'
+import { type ProblemCode, type ProblemInput, problemTypes } from '../problem.ts'
 
 export const scimBase = '/scim/v2'
 
@@ -65,7 +65,7 @@ export function scimError(code: ProblemCode, requestId: string, input: ProblemIn
     return place === '' ? `${detail}.` : `${place} ${detail}.`
   })
   // A SCIM error has no `errors`.
-  const summary = input.detail === undefined || input.detail === seeErrors ? `${title}.` : input.detail
+  const summary = input.detail ?? `${title}.`
   const words = [summary, ...places, `Request ${requestId}.`]
   return {
     schemas: [scimErrorUrn],

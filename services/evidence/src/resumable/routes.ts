@@ -319,7 +319,6 @@ function readCreation(
   const details = parseDetails(described, now)
   if (details.sha256 !== undefined && details.sha256.length !== 1) {
     throw problem('invalid_content', {
-      detail: 'See `errors` for details.',
       errors: [{ parameter: 'Upload-Metadata', code: 'invalid', detail: 'metadata: sha256 must hold one digest' }],
     })
   }
@@ -339,7 +338,6 @@ function assertPlain(headers: RequestInfo['raw']['headers']): void {
 
 function badHeader(parameter: string, detail: string): Error {
   return problem('bad_request', {
-    detail: 'See `errors` for details.',
     errors: [{ parameter, code: 'invalid', detail }],
   })
 }

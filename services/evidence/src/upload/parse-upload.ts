@@ -119,14 +119,12 @@ async function parseSingle(stream: unknown, upload: Upload, parts: Parts): Promi
   if (!head.accepted) throw refusalProblem(head.refusal)
   if (!isPeriodOrdered(brief)) {
     throw problem('bad_request', {
-      detail: 'See `errors` for details.',
       errors: [{ parameter: 'period_end', code: 'invalid', detail: 'must not be before period_start' }],
     })
   }
   const untimely = findUntimely(brief, parts.now())
   if (untimely !== undefined) {
     throw problem('bad_request', {
-      detail: 'See `errors` for details.',
       errors: [{ parameter: untimely.member, code: 'in_future', detail: untimely.detail }],
     })
   }
@@ -181,7 +179,6 @@ async function parseForm(
   if (arrived.length === 0) throw refusalProblem({ why: 'multipart', reason: 'There must be a part `file`.' })
   if (details.sha256 !== undefined && details.sha256.length !== arrived.length) {
     throw problem('invalid_content', {
-      detail: 'See `errors` for details.',
       errors: [{ pointer: '/sha256', code: 'invalid', detail: 'must hold one digest for each file' }],
     })
   }
@@ -214,7 +211,6 @@ function assertQueryEmpty({ classification, ...query }: UploadQuery): void {
   const parameter = given ?? (classification === 'confidential' ? undefined : 'classification')
   if (parameter === undefined) return
   throw problem('bad_request', {
-    detail: 'See `errors` for details.',
     errors: [{ parameter, code: 'unknown', detail: 'belongs in the part `metadata` of a multipart upload' }],
   })
 }
@@ -226,13 +222,11 @@ export function parseDetails(value: unknown, now: number): EvidenceDetails {
     const untimely = findUntimely(parsed.data, now)
     if (untimely === undefined) return parsed.data
     throw problem('invalid_content', {
-      detail: 'See `errors` for details.',
       errors: [{ pointer: `/${untimely.member}`, code: 'in_future', detail: untimely.detail }],
     })
   }
   throw problem('invalid_content', {
-    detail: 'See `errors` for details of the metadata.',
-    errors: inputErrors(parsed.error, 'body'),
+    errors: inputErrors(parsed.error, 'body', { value, schema: evidenceDetailsSchema }),
   })
 }
 

@@ -38,7 +38,6 @@ export function refusalProblem(refusal: UploadRefusal): Error {
       })
     case 'file_name':
       return problem('bad_request', {
-        detail: 'See `errors` for details.',
         errors: [{ parameter: 'file_name', code: 'required', detail: 'must name the file that the body is' }],
       })
     case 'multipart':

@@ -109,7 +109,7 @@ async function applyFinding(
     if (id !== undefined) throw problem('not_found')
     assertItemVersion(version, undefined)
     const body = createFindingBodySchema.safeParse(withoutNulls({ ...fields, status }))
-    if (!body.success) throw invalidItem(inputErrors(body.error, 'body'))
+    if (!body.success) throw invalidItem(inputErrors(body.error, 'body', { schema: createFindingBodySchema }))
     assertKnown(body.data)
     const { finding, drafts } = await documentFinding(tx, body.data, actor)
     return { isNew: true, resource: finding, drafts }
@@ -161,7 +161,7 @@ async function proposeItem(tx: Tx, named: string | undefined, item: NewPlan, act
   }
   const { percent_complete, status, reason, note, verified_by, evidence_refs, ...fields } = item
   const body = createActionPlanBodySchema.safeParse(withoutNulls(fields))
-  if (!body.success) throw invalidItem(inputErrors(body.error, 'body'))
+  if (!body.success) throw invalidItem(inputErrors(body.error, 'body', { schema: createActionPlanBodySchema }))
   const finding = await lockFinding(tx, parseResourceAddress(named))
   if (finding === undefined) {
     throw invalidItem([{ pointer: '/finding', code: 'unknown', detail: 'must be the address of a finding' }])

@@ -116,7 +116,7 @@ class NothingAppliedError extends Error {
 }
 
 export function invalidItem(errors: readonly InputError[]): ProblemError {
-  return problem('invalid_content', { detail: 'See `errors` for details.', errors })
+  return problem('invalid_content', { errors })
 }
 
 function resultOf(index: number, { isNew, resource }: AppliedItem, today: string): BulkResult {

@@ -4,5 +4,5 @@ import type { Ruling } from './rules.ts'
 /** Returns the allowed value, or throws a 422 problem. */
 export function assertAllowed<T>(ruling: Ruling<T>): T {
   if (ruling.ok) return ruling.value
-  throw problem('invalid_content', { detail: 'See `errors` for details.', errors: ruling.errors })
+  throw problem('invalid_content', { errors: ruling.errors })
 }

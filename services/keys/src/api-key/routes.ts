@@ -259,7 +259,7 @@ const mayBeRotated = {
 function assertFuture(text: string, now: Date): void {
   if (new Date(text) > now) return
   throw problem('invalid_content', {
-    detail: 'See `errors` for details. To end a key now, revoke it.',
+    detail: '`expires_at` must be in the future. To end a key now, revoke it.',
     errors: [{ pointer: '/expires_at', code: 'not_in_future', detail: 'must be in the future' }],
   })
 }

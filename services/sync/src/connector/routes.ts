@@ -199,7 +199,7 @@ async function present(tx: Tx, id: string): Promise<Connector> {
 }
 
 function refuse(errors: ReturnType<typeof setupFaults>): void {
-  if (errors.length > 0) throw problem('invalid_content', { detail: 'See `errors` for details.', errors })
+  if (errors.length > 0) throw problem('invalid_content', { errors })
 }
 
 function taken() {

@@ -1,3 +1,4 @@
+import { detailOf } from '@postern/contracts'
 import {
   type ApplyImportAnswer,
   type ApplyImportBody,
@@ -106,7 +107,7 @@ async function reject(
   const rejections = rejectionsOf(refusal, sent)
   if (rejections === undefined) {
     const found = await write(deps, context, async (tx) => await findImport(tx, body.run_id))
-    const message = refusal.options.detail ?? 'The universe refuses the changes.'
+    const message = detailOf(refusal.options) ?? 'The universe refuses the changes.'
     return { applied: found?.applied ?? 0, done: false, refused: { code: 'refused', message } }
   }
   return await write(deps, context, async (tx) => {

@@ -41,14 +41,14 @@ export function Failure({ error, title, unsure, onRetry }: FailureProps) {
   const isUnsure = unsure !== undefined && !isRefusal(error)
   const detail = error instanceof ApiProblem || error instanceof NoAnswer ? error.message : 'Something went wrong.'
   const told = error instanceof ApiProblem ? (error.problem.errors ?? []) : []
-  const errors = told.filter((each) => !detail.includes(each.detail))
+  const isInList = repeatsErrors(detail, told)
+  const errors = isInList ? told : told.filter((each) => !detail.includes(each.detail))
   const place = useRef<HTMLDivElement>(null)
   const isAnswer = onRetry === undefined
   useEffect(() => {
     if (isAnswer) place.current?.scrollIntoView({ block: 'nearest' })
   }, [isAnswer])
   const request = error instanceof ApiProblem ? error.problem.instance : undefined
-  const isInList = errors.length > 0 && detail.includes('`errors`')
   return (
     <div ref={place} className="failure">
       <Notice
@@ -78,6 +78,20 @@ export function Failure({ error, title, unsure, onRetry }: FailureProps) {
       </Notice>
     </div>
   )
+}
+
+type ProblemErrors = NonNullable<ApiProblem['problem']['errors']>
+
+/** Whether a detail says only the errors of fields, by the names that they have in the API. */
+function repeatsErrors(detail: string, errors: ProblemErrors): boolean {
+  const [first] = errors
+  if (first === undefined || (first.pointer ?? first.parameter ?? '') === '' || !detail.startsWith('`')) return false
+  const said = withoutEnd(detail)
+  return said.endsWith('in `errors`') || errors.some((each) => said.endsWith(withoutEnd(each.detail)))
+}
+
+function withoutEnd(sentence: string): string {
+  return sentence.replace(/[.?]$/, '')
 }
 
 /** `/allowed_addresses/0` loses its index; connector settings keep their path. */

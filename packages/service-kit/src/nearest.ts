@@ -1,0 +1,21 @@
+import { distance } from 'fastest-levenshtein'
+
+/** Longer texts are no slips of a name, and would take long to compare. */
+const maxLength = 100
+
+/** Returns the name that `given` was probably meant to be. Case and the marks between words count for nothing. */
+export function findNearest(given: string, names: readonly string[]): string | undefined {
+  if (given.length > maxLength) return undefined
+  const plain = plainOf(given)
+  const slips = Math.ceil(plain.length / 4)
+  let nearest: { readonly name: string; readonly apart: number } | undefined
+  for (const name of names) {
+    const apart = distance(plain, plainOf(name))
+    if (apart <= slips && apart < (nearest?.apart ?? Infinity)) nearest = { name, apart }
+  }
+  return nearest?.name
+}
+
+function plainOf(name: string): string {
+  return name.toLowerCase().replace(/[^a-z0-9]/g, '')
+}

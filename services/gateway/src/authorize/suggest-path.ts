@@ -1,0 +1,48 @@
+import { routeTable } from '@postern/contracts'
+import { findNearest } from '@postern/service-kit'
+
+/** Longer paths are no slips of one of ours. */
+const maxSegments = 8
+
+const known = [...new Set(routeTable.map(({ path }) => path))].map((path) => ({
+  path,
+  segments: path.split('/').slice(1),
+}))
+
+/** Returns the path that a caller probably meant, with `{name}` for each parameter. */
+export function suggestPath(target: string): string | undefined {
+  const given = segmentsOf(target)
+  if (given.length > maxSegments) return undefined
+  let best: { readonly path: string; readonly slips: number } | undefined
+  for (const { path, segments } of known) {
+    const slips = countSlips(given, segments)
+    if (slips !== undefined && slips < (best?.slips ?? Infinity)) best = { path, slips }
+  }
+  return best?.path.replace(/:([a-z_]+)/g, '{$1}')
+}
+
+/** Without empty segments; below the newest version of the API, which callers leave out or write otherwise. */
+function segmentsOf(target: string): string[] {
+  const segments =
+    target
+      .split('?', 1)[0]
+      ?.split('/')
+      .filter((segment) => segment !== '') ?? []
+  if (segments[0]?.toLowerCase() === 'scim') return segments
+  const at = segments.findIndex((segment) => !/^(?:api|rest|v[0-9]+)$/i.test(segment))
+  return at < 0 ? [] : ['api', 'v1', ...segments.slice(at)]
+}
+
+/** Returns how many segments differ. Undefined: the paths are not alike. */
+function countSlips(given: readonly string[], segments: readonly string[]): number | undefined {
+  if (given.length !== segments.length) return undefined
+  let slips = 0
+  for (const [at, segment] of segments.entries()) {
+    const own = given[at] ?? ''
+    // A fixed segment is likelier than a parameter.
+    if (segment.startsWith(':')) slips += 0.5
+    else if (own !== segment && findNearest(own, [segment]) === undefined) return undefined
+    else if (own !== segment) slips += 1
+  }
+  return slips
+}
