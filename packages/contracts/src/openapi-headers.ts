@@ -68,8 +68,7 @@ function keysOf(route: Route, status: number): HeaderKey[] {
   const keys: HeaderKey[] = ['RequestId', 'ApiVersion']
   if (route.access.kind !== 'public' && status !== 401) keys.push('RateLimitPolicy', 'RateLimit', 'KeyExpiresAt')
   if (status === 401) keys.push('Authenticate')
-  if (status === 403 && (route.access.kind === 'scope' || route.access.kind === 'any-scope'))
-    keys.push('ScopeChallenge')
+  if (status === 403) keys.push('ScopeChallenge')
   if (status === 409 && isRepeatable(route)) keys.push('RetryAfter')
   if (status === 429 || status === 503 || status === 507) keys.push('RetryAfter')
   if (status < 300) {

@@ -11,6 +11,10 @@ import {
 
 const codes = Object.keys(problemTypes).filter((code): code is ProblemCode => code in problemTypes)
 
+const missing = (parameter: string) => ({ parameter, code: 'missing', detail: 'is missing' })
+
+const detailOf = (errors: readonly InputError[]) => problemDocument('bad_request', 'req-1', { errors }).detail
+
 describe.each(codes)('the problem %s', (code) => {
   test('has an error status, a title and a URI that leads back to it', () => {
     const { status, title } = problemTypes[code]
@@ -58,8 +62,6 @@ describe('problem documents', () => {
   })
 
   test('without words of their own say those of their first errors', () => {
-    const missing = (parameter: string) => ({ parameter, code: 'missing', detail: 'is missing' })
-    const detailOf = (errors: readonly InputError[]) => problemDocument('bad_request', 'req-1', { errors }).detail
     expect(detailOf([missing('a')])).toBe('`a` is missing.')
     expect(detailOf([{ pointer: '', code: 'type', detail: 'must be an object' }])).toBe('The body must be an object.')
     expect(detailOf([{ pointer: '/title', code: 'unknown', detail: 'is unknown; did you mean `b`?' }])).toBe(
