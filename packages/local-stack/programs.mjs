@@ -46,7 +46,6 @@ function sourceFiles() {
   return [...files, join(root, 'pnpm-lock.yaml'), own]
 }
 
-/** Faster than reading the files. */
 function stateOfSources() {
   const hash = createHash('sha256').update(process.platform)
   const files = sourceFiles()

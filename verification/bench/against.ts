@@ -10,7 +10,6 @@ export interface Moved {
   readonly times: number
 }
 
-/** More than between runs on one machine. */
 const mostMoved = 0.2
 const leastMicroseconds = 0.02
 

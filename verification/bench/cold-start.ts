@@ -10,13 +10,11 @@ export interface ColdStart {
   readonly keys: number
   readonly together: number
   readonly requests: number
-  /** Until every key had been used. */
   readonly seconds: number
   readonly p50: number
   readonly p99: number
   /** Ideally one per key; without coalescing one per request. */
   readonly lookupsAtKeys: number
-  /** Including leases and usage. */
   readonly transactions: number
   readonly coldPerSecond: number
   readonly warmPerSecond: number
@@ -101,7 +99,6 @@ export async function measureColdStart(system: System, options: ColdStartOptions
   return { ...found, verdicts: coldStartVerdicts(found) }
 }
 
-/** After all keys were used. */
 const warmSeconds = 60
 const windowSeconds = 5
 const leastOfBest = 0.8

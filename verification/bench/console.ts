@@ -15,7 +15,6 @@ export interface ConsoleSpeed {
     readonly whole: number
     /** Without a new frame while scrolling from end to end. */
     readonly longestPause: number
-    /** Until the frame with its result. */
     readonly search: number
   }
 }

@@ -9,7 +9,6 @@ export interface FilledRows {
 }
 
 export interface Filling {
-  /** Zero starts over. */
   readonly own: string
   readonly ownFindings: number
   readonly behind: number

@@ -26,7 +26,6 @@ export interface ScalePlan {
   readonly findings: number
   readonly measuredTenant: number
   readonly entriesPerFinding: number
-  /** The log stops growing after this time. */
   readonly fillSeconds: number
   readonly repeats: number
   readonly listRounds: number

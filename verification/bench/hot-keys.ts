@@ -10,7 +10,6 @@ import { verdict } from './verdicts.ts'
 export interface HotKeys {
   readonly title: string
   readonly measured: readonly Measured[]
-  /** Percentages per level, by round. */
   readonly shares: Readonly<Record<string, Hits>>
   /** Two gateways with the same database. */
   readonly sameAgainstSame: Ratio
@@ -52,7 +51,6 @@ const mostHitsApart = 0.5
 const fillSeconds = 60
 const fillPath = '/api/v1/whoami'
 
-/** Whichever is worse. */
 export function slowdownVerdict({ throughput, cpu }: Ratio, same: Ratio, pointsApart: number): string {
   if (!(pointsApart <= mostHitsApart)) {
     return verdict('as many keys found at each level', false, `${round(pointsApart, 2)} percentage points apart`)
@@ -79,7 +77,6 @@ interface Tail {
   readonly from: number
 }
 
-/** More than one start uses. */
 const tailOfStart = 20_000
 
 /** The same side is both first and last. */

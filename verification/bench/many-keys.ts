@@ -6,7 +6,6 @@ import { type System, seedKeys, seedTenants } from './system.ts'
 export interface ManyKeys {
   readonly tenants: number
   readonly keysStored: number
-  /** Within the time limit. */
   readonly keysUsed: number
   readonly firstUsesPerSecond: number
   /** A look-up of more than a second is abandoned. */
@@ -22,7 +21,6 @@ export interface ManyKeysOptions {
   readonly connections: number
   readonly rounds: number
   readonly seconds: number
-  /** Less than a record's lifetime of ten minutes. */
   readonly fillSeconds: number
 }
 

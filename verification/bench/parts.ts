@@ -24,14 +24,12 @@ interface Part {
 }
 
 export interface Parts {
-  /** Distinguishes a slower machine from a regression. */
   readonly yardsticks: {
     readonly processor: number
     /** Through plain `@fastify/http-proxy`. */
     readonly http: number | undefined
   }
   readonly alone: readonly Part[]
-  /** For the whole process. */
   readonly answered: number | undefined
   readonly forwarded: number | undefined
   readonly http: number | undefined
@@ -41,10 +39,8 @@ export interface Parts {
 
 const keyCount = 1000
 const leastPerRound = 50_000
-/** Shorter work is repeated. */
 const leastRound = 40_000
 const rounds = 7
-/** Processes of one program differ for their whole life. */
 const starts = 3
 const target = '/api/v1/findings'
 

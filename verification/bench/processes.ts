@@ -17,7 +17,6 @@ const taskset = cpus().length > 1 ? findProgram('taskset') : undefined
 
 export const isPinned = taskset !== undefined
 
-/** Also its threads and what it starts later. */
 export function pin(pid: number, core: number): void {
   if (taskset !== undefined) execFileSync(taskset, ['-a', '-c', '-p', String(core), String(pid)], { stdio: 'ignore' })
 }
@@ -120,7 +119,6 @@ export function cpuOf(pid: number): number | undefined {
   return ((Number(fields[11]) + Number(fields[12])) / ticksPerSecond) * 1_000_000
 }
 
-/** Steal in /proc/stat is what the host took. */
 export function machineTime(): { readonly total: number; readonly stolen: number } {
   let text: string
   try {

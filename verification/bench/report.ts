@@ -46,14 +46,12 @@ export interface Figures {
   readonly 'many-findings': FindingsScale
 }
 
-/** Parts can be measured separately. */
 export interface Results {
   readonly machine: Machine
   readonly parts: {
     [Part in keyof Figures]?: {
       readonly measuredAt: string
       readonly minutes: number
-      /** Earlier parts contribute to it. */
       readonly loadBefore: number
       readonly figures: Figures[Part]
     }

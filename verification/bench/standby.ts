@@ -41,7 +41,6 @@ function isAddress(address: ReturnType<ReturnType<typeof createServer>['address'
   return typeof address === 'object' && address !== null
 }
 
-/** Affects sessions that begin later. */
 export async function startDistantStandby(
   cluster: Cluster,
   database: string,

@@ -85,7 +85,6 @@ export async function measureSync(
   }
 }
 
-/** In a process that has read none before. */
 export async function measureSyncMemory(system: System, counts: readonly number[]): Promise<SyncMemory[]> {
   const found: SyncMemory[] = []
   for (const rows of counts) {
@@ -162,7 +161,6 @@ async function copy({ sql }: Pick<System, 'sql'>, file: string): Promise<number>
   return seconds
 }
 
-/** Excludes generated columns. */
 const given = (table: string): string => `
   select string_agg(quote_ident(attname), ', ' order by attnum) as names
   from pg_attribute

@@ -11,7 +11,6 @@ export interface System {
   readonly tenant: { readonly id: string }
   /** Seeding through the services would take too long. */
   readonly sql: Client
-  /** Returns the new process id. */
   restartGateway(env: Readonly<Record<string, string>>, name?: `gateway-${number}`): Promise<number>
   setInRedis(name: string, value: string): Promise<void>
   emptyRedis(): Promise<void>

@@ -13,7 +13,6 @@ export interface UploadResult {
   readonly evidence: number
   /** Undefined without nginx or its module for PUT. */
   readonly nginx: number | undefined
-  /** Until the file is on the disk. */
   readonly nginxSynced: number | undefined
   readonly ratio: number | undefined
   readonly syncedRatio: number | undefined
@@ -21,7 +20,6 @@ export interface UploadResult {
 
 const mebibyte = 1024 * 1024
 
-/** Alternately on the same disk. */
 export async function measureUpload(
   system: System,
   { folder, mebibytes, rounds }: { readonly folder: string; readonly mebibytes: number; readonly rounds: number },

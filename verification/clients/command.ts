@@ -1,9 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 
-/** Generators download packages, and Java compiles hundreds of files. */
 const longestMs = 15 * 60_000
-/** Of the output of a failed command, in characters. */
 const shown = 6000
 
 export class CommandError extends Error {
@@ -38,7 +36,6 @@ export async function run(command: string, args: readonly string[], { cwd, env =
   if (failure !== undefined) throw new CommandError(`${command} ${args.join(' ')} ${failure}\n${output}`)
 }
 
-/** Whether a program is on the PATH and answers. */
 export async function isAt(program: string): Promise<boolean> {
   const version = program === 'go' ? ['version'] : ['--version']
   try {

@@ -9,7 +9,6 @@ const compilers = { typescript: '5.9.3', '@types/node': '24.12.0', esbuild: '0.2
 interface Recipe {
   readonly name: string
   readonly packages: Readonly<Record<string, string>>
-  /** The generator below node_modules/.bin, with its arguments. */
   readonly generate: (document: string) => readonly [program: string, ...args: string[]]
 }
 

@@ -74,7 +74,6 @@ const schemathesis: Tool = {
   },
 }
 
-/** An agent's tools, made from the document. */
 const fastmcp: Tool = {
   name: 'fastmcp',
   needs: ['python3'],
@@ -104,7 +103,6 @@ const oapiCodegen: Tool = {
 /** The generators of openapi-generator need Java, and the language of the client. */
 const generatorVersion = '7.25.0'
 
-/** A property of Maven. */
 function define(name: string, value: string): string {
   return `-D${name}=${value}`
 }

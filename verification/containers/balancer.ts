@@ -12,7 +12,6 @@ const patienceMs = 2_000
 /** One timeout may be the network's fault. */
 const silencesBeforeOut = 3
 
-/** One that times out is removed after three times. */
 export function startBalancer(gateways: Installation['gateways']): Balancer {
   const ready = new Map(gateways.map(({ url }) => [url, true]))
   let stopped = false

@@ -46,7 +46,6 @@ const askForCertificate = `
     socket.once('data', secure)
   })`
 
-/** Returns the fingerprints that the servers currently send. */
 export async function shownCertificates(system: Compose): Promise<Record<(typeof certified)[number], string>> {
   const [keys = ''] = await system.containers('keys')
   const fromKeys = async (...target: readonly string[]): Promise<string> =>
@@ -60,7 +59,6 @@ export async function shownCertificates(system: Compose): Promise<Record<(typeof
   }
 }
 
-/** Returns the servers with certificates and their start times. */
 export async function containersOfCertified(system: Compose): Promise<string[]> {
   const containers = await Promise.all(certified.map((name) => system.containers(name)))
   return await Promise.all(

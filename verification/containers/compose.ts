@@ -20,9 +20,7 @@ export interface Installation {
   readonly engine: Pick<Engine, 'env' | 'compose' | 'own'>
   readonly images: Images
   readonly home: string
-  /** With their readiness URLs. */
   readonly gateways: readonly { readonly name: string; readonly url: string; readonly readyUrl: string }[]
-  /** Origin of the console. */
   readonly consoleUrl: string
   /** Over TLS under a name that only containers resolve. This machine reaches its port too. */
   readonly issuer: string
@@ -48,7 +46,6 @@ export interface Compose {
   down(): Promise<void>
 }
 
-/** Resolves when everything is ready. */
 export async function composeUp(engine: Engine, images: Images): Promise<Compose> {
   const home = await mkdtemp(join(tmpdir(), 'postern-compose-'))
   const ports = new Set<number>()

@@ -7,7 +7,6 @@ import type { Compose } from './compose.ts'
 import { openRelay, openTunnel } from './tunnel.ts'
 
 export interface DrillStack extends Changeable {
-  /** By the name in the request. */
   readWrites(): Promise<Map<string, { tenantId: string; title: string }[]>>
   stop(): Promise<void>
 }

@@ -11,7 +11,6 @@ const execute = promisify(execFile)
 export interface Engine {
   readonly env: Readonly<Record<string, string>>
   readonly compose: readonly string[]
-  /** Root can signal the processes of containers. */
   readonly own: boolean
   docker(args: readonly string[], options?: RunOptions): Promise<string>
   stop(): Promise<void>
@@ -22,7 +21,6 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** With the end of the output. */
 export async function run(
   command: string,
   args: readonly string[],

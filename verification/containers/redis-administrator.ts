@@ -4,7 +4,6 @@ import { parseLoginPasswords } from '@postern/tenant-db'
 import { expect } from 'vitest'
 import type { Compose } from './compose.ts'
 
-/** Returns the current Redis password of the operator. */
 export async function readRedisPassword(system: Compose): Promise<string> {
   const text = await readFile(join(system.installation.secrets, 'password-redis-admin'), 'utf8')
   return parseLoginPasswords(text.trim())[0].password

@@ -18,7 +18,6 @@ function skip(reason: string): number {
   return 0
 }
 
-/** The time limit in CI. */
 const patienceMs = 15 * 60_000
 
 async function inTime<T>(what: string, isBounded: boolean, work: Promise<T>): Promise<T | string> {

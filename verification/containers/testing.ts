@@ -29,7 +29,6 @@ export interface ContainerStack {
   createKey(tenant: { readonly id: string }, input: CreateKeyInput): Promise<CreatedApiKey>
   /** All processes of the service. Killed ones are not restarted. */
   process(name: 'evidence'): { kill(signal: NodeJS.Signals): void }
-  /** Resolves when it is ready. */
   restart(name: 'gateway-2' | 'evidence'): Promise<void>
   stop(): Promise<void>
 }

@@ -30,7 +30,6 @@ interface Way {
   readonly port: number
 }
 
-/** Ends with the container. */
 export async function openRelay(system: Pick<Compose, 'docker'>, { container, host, port }: Way): Promise<Tunnel> {
   await system.docker(['exec', '--detach', container, 'node', '-e', relay, host, String(port), String(relayPort)])
   const format = '{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}'

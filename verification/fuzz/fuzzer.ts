@@ -18,7 +18,6 @@ export interface FilledRequest {
 export interface Fuzzer {
   /** Throws with request and response if the response is wrong. */
   run(route: Route, draft: Draft): Promise<number>
-  /** By operation and status. */
   readonly tally: ReadonlyMap<string, ReadonlyMap<number, number>>
 }
 

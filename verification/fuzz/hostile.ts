@@ -114,7 +114,6 @@ function isKept(value: unknown): boolean {
   return value !== removed
 }
 
-/** Each makes a valid JSON text ambiguous or invalid. */
 export const spoilers: Readonly<Record<string, (json: string) => string | Buffer>> = {
   'a key twice': (json) => inFront(json, '"zz":1,"zz":1'),
   'a key in two spellings': (json) => inFront(json, String.raw`"zz":1,"z\u007a":2`),

@@ -4,7 +4,6 @@ import { writeResults } from '../../test/support/results.ts'
 
 export interface Fuzzed {
   readonly minutes: number
-  /** Each further round increments it. */
   readonly seed: number
   readonly rounds: number
   readonly requests: number

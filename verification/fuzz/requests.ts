@@ -7,7 +7,6 @@ import { marker } from './pool.ts'
 import { starters } from './starters.ts'
 import { type Schema, asSchema, ids, valuesOf } from './values.ts'
 
-/** The current entity tag of the path's resource. */
 export const ownEtag: string = marker('etag', 'own', 0)
 
 export type Caller = 'fit' | 'reader' | 'writer' | 'nobody' | 'garbage'

@@ -64,7 +64,6 @@ export async function startYesSayer(origin: string) {
   })
 }
 
-/** Removes the pointers from errors. */
 export async function startVagueOne(origin: string) {
   return await startProxy(origin, (answer) =>
     answer.status < 400 ? answer : twisted(answer, ({ ...json }) => ({ ...json, errors: undefined })),

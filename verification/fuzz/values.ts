@@ -20,7 +20,6 @@ const collections: Readonly<Record<string, string>> = {
   evidence_id: 'evidence',
 }
 
-/** Few enough to repeat. */
 const ownKeys = fc.constantFrom('k1', 'k1', 'k1', 'k2', 'k3', 'k4', 'Ключ 5', 'k/6', 'k:7')
 const keyNames = /^(external_id|parent_external_id|node_key|parent_key|entities|subtree_of|root)$/
 const versions = /^(from|to|as_of)$/
@@ -171,7 +170,6 @@ function texts({ minLength: least, maxLength: most }: Schema): fc.Arbitrary<stri
   )
 }
 
-/** Generates ids, usually of an existing resource. */
 export function ids(collection: string): fc.Arbitrary<string> {
   return fc.oneof(
     { weight: 8, arbitrary: fc.nat(20).map((at) => marker('id', collection, at)) },

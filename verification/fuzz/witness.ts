@@ -1,9 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { Client } from 'pg'
 
-/** Detects changes of tenant data in the database. */
 export interface Witness {
-  /** Accepts an allowed change. */
   accept(): Promise<void>
   /** Since the last check. */
   changed(): Promise<string | undefined>
@@ -26,7 +24,6 @@ const ofKeys = [
   `select 'keys.revocation', count(*)::text from keys.revocation`,
 ]
 
-/** Connects as a superuser. */
 export async function openWitness(connectionString: string): Promise<Witness> {
   const client = new Client({ connectionString })
   await client.connect()

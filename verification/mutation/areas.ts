@@ -1,6 +1,5 @@
 export interface Area {
   readonly name: string
-  /** From the root of the repository. */
   readonly mutate: readonly string[]
   readonly tests: readonly string[]
   readonly needsServers: boolean
@@ -27,7 +26,6 @@ const rules = [
   'ttl-cache',
 ] as const
 
-/** Decides about access to rows. */
 export const areas: readonly Area[] = [
   {
     name: 'api-key',

@@ -18,7 +18,6 @@ const resultSchema = z.strictObject({
   date: z.iso.date(),
   /** The first digits of the SHA-256. */
   source: z.string().regex(/^[0-9a-f]{12}$/),
-  /** Older results have none. */
   tests: z
     .string()
     .regex(/^[0-9a-f]{12}$/)
@@ -34,7 +33,6 @@ export type Result = z.infer<typeof resultSchema>
 export const resultsSchema = z.record(z.string(), z.record(z.string(), resultSchema))
 export type Results = z.infer<typeof resultsSchema>
 
-/** Lists files from the root of the repository. */
 export function filesOf({ mutate }: Pick<Area, 'mutate'>, root: string): string[] {
   return find(mutate, root)
 }

@@ -12,7 +12,6 @@ const version = 'v0.0.0-20260303133905-11d2eeb52b42'
 const clientId = 'postern-console'
 const secret = 'a-secret-of-the-console'
 const password = 'password-of-dex'
-/** bcrypt of the password. */
 const passwordHash = '$2b$10$abcdefghijklmnopqrstuuGlPkWGclPFIUsYXis/Zqq6aPDyM3UBm'
 const buildMs = 1_800_000
 const startMs = 60_000
@@ -51,7 +50,6 @@ export async function checkDex(part: Part): Promise<string | undefined> {
   return undefined
 }
 
-/** The file of docs/guides/sign-in-dex.md. */
 async function writeMapping(folder: string, issuer: string): Promise<string> {
   const secretFile = join(folder, 'client-secret')
   await writeFile(secretFile, secret)
@@ -146,7 +144,6 @@ async function checkSignOut(stack: TestStack, issuer: string, { report }: Part):
   report.check('the next sign-in needs the password', next.url.startsWith(issuer) && next.text.includes('password'))
 }
 
-/** The person signs out at Dex itself. */
 async function checkBackChannel(stack: TestStack, issuer: string, { report }: Part): Promise<void> {
   const browser = await signIn(stack, personOf('korvex-admin'), fillIn)
   const other = await signIn(stack, personOf('korvex-admin'), fillIn)

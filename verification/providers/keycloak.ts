@@ -61,7 +61,6 @@ export async function checkKeycloak(part: Part): Promise<string | undefined> {
   return undefined
 }
 
-/** The file of docs/guides/sign-in-keycloak.md. */
 async function writeMapping(folder: string, issuer: string): Promise<string> {
   const secretFile = join(folder, 'client-secret')
   await writeFile(secretFile, secret)
@@ -256,7 +255,6 @@ function inMs(took: number | undefined): string {
   return took === undefined ? 'not in time' : `${took} ms`
 }
 
-/** Starts a Keycloak. Returns why there is none. */
 async function openKeycloak(part: Part): Promise<Keycloak | string> {
   const running = process.env['POSTERN_TEST_KEYCLOAK']
   if (running !== undefined) return adminOf(running)

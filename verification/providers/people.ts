@@ -23,7 +23,6 @@ export const people: readonly Person[] = tenants.flatMap((tenant) =>
 
 export const password: string = randomBytes(12).toString('hex')
 
-/** Fills in the provider's own page. */
 export type FillIn = (page: PageAnswer, browser: TestBrowser, person: Person) => Promise<PageAnswer>
 
 const sessionSchema = z.object({
@@ -58,7 +57,6 @@ export async function askApi(stack: TestStack, browser: TestBrowser): Promise<nu
   return (await browser.send(`${stack.consoleUrl}/api/v1/whoami`, { headers })).status
 }
 
-/** Signs everybody in, and checks role and tenant. */
 export async function checkEverybody(
   stack: TestStack,
   ids: Readonly<Record<string, string>>,

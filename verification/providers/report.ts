@@ -1,4 +1,3 @@
-/** What one provider showed. Each check prints a line. */
 export interface Report {
   check(what: string, isTrue: boolean, seen?: string): void
   readonly passed: number

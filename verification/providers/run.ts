@@ -9,14 +9,12 @@ import { type Report, createReport } from './report.ts'
 import { checkScim } from './scim.ts'
 
 export interface Part {
-  /** A new folder, removed at the end. */
   readonly folder: string
   readonly report: Report
   /** Runs at the end, in reverse order. */
   atEnd(work: () => Promise<void>): void
 }
 
-/** Returns why the provider is skipped. */
 type Check = (part: Part) => Promise<string | undefined>
 
 const checks: Readonly<Record<string, Check>> = { keycloak: checkKeycloak, dex: checkDex, 'scim2-tester': checkScim }

@@ -9,7 +9,6 @@ const packages = ['scim2-tester==0.5.2', 'scim2-client[httpx2]==0.13.2']
 const installMs = 300_000
 const testMs = 300_000
 
-/** Prints one JSON object for each check. */
 const program = `
 import json, sys
 from httpx2 import Client

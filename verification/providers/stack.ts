@@ -3,7 +3,6 @@ import { tenants } from './people.ts'
 
 export interface Installation {
   readonly stack: TestStack
-  /** Tenant ids by slug. */
   readonly ids: Readonly<Record<string, string>>
   stop(): Promise<void>
 }

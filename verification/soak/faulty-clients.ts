@@ -100,7 +100,6 @@ export function startFaultyClients(options: {
   }
 }
 
-/** Each kind reaches every gateway. */
 function pick<T>(from: readonly T[], turn: number): T {
   const found = from[Math.floor(turn / 2) % from.length]
   if (found === undefined) throw new Error('there is nothing to pick')

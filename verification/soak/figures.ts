@@ -3,7 +3,6 @@ import { type Point, leastOfEachMinute } from './judge.ts'
 export interface Kind {
   readonly unit: string
   readonly boundPerHour: number
-  /** A leak raises the minimum, peaks of load do not. */
   readonly isLeastOfMinute?: true
 }
 

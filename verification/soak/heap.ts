@@ -4,7 +4,6 @@ import type { ManagedProcess } from '@postern/local-stack/testing'
 import { WebSocket } from 'undici'
 import { z } from 'zod'
 
-/** On a free loopback port. */
 export const inspectorVariables = { NODE_OPTIONS: '--inspect=127.0.0.1:0' } as const
 
 export interface HeapMeter {

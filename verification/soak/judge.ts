@@ -9,7 +9,6 @@ export interface Judged {
   readonly early: number
   readonly late: number
   readonly risePerHour: number
-  /** Median distance from the line, scaled to a standard deviation. */
   readonly spread: number
   /** `unclear`: the spread could hide a rise as large as the limit. `unread`: values are missing. */
   readonly verdict: 'flat' | 'rises' | 'unclear' | 'unread'
@@ -17,9 +16,7 @@ export interface Judged {
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
-/** For normally distributed values. */
 const deviationsOfMedian = 1.4826
-/** The shortest judged series has ten. */
 const leastValues = 8
 /** Two standard errors. */
 const errorsOfDoubt = 2
@@ -51,7 +48,6 @@ function verdictOf(risePerHour: number, doubt: number, boundPerHour: number): Ju
   return risePerHour <= boundPerHour && doubt <= boundPerHour ? 'flat' : 'unclear'
 }
 
-/** Omits minutes with fewer values than the others. */
 export function leastOfEachMinute(points: readonly Point[]): Point[] {
   const minutes = [...Map.groupBy(points, ({ at }) => Math.floor(at / minuteMs))]
   const looks = median(minutes.map(([, of]) => of.length))

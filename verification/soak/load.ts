@@ -7,7 +7,6 @@ import { type Failure, type Stall, excuseStalls } from './stalls.ts'
 import { type FaultyClients, brokenUpload, startFaultyClients } from './faulty-clients.ts'
 import { type Visits, startVisits } from './visits.ts'
 
-/** Operations of every service; three of eight write. */
 const sequence: readonly Operation[] = [
   'whoami',
   'list',
@@ -29,14 +28,12 @@ export interface LoadReport {
   readonly refusedAsRevoked: number
   readonly faultyRequests: Readonly<Record<string, number>>
   readonly visits: number
-  /** A line for each broken promise, failure and unexpected response. */
   readonly faults: readonly string[]
   /** 503 responses during or right after a stall of the host. */
   readonly ofStalls: readonly string[]
 }
 
 export interface MixedLoad {
-  /** Checks the whole history. */
   finish(): Promise<LoadReport>
 }
 

@@ -9,7 +9,6 @@ export interface Sampler {
   readonly series: readonly Series[]
   /** Every sixth time, memory is measured right after a garbage collection. */
   look(): Promise<void>
-  /** Forgets earlier figures. */
   begin(): void
   close(): Promise<void>
 }
@@ -17,7 +16,6 @@ export interface Sampler {
 const mebibyte = 1024 * 1024
 const looksAHeap = 6
 
-/** The processes have an inspector. */
 export async function openSampler(stack: TestStack, processes: readonly ManagedProcess[]): Promise<Sampler> {
   const meters = new Map<string, HeapMeter>()
   for (const process of processes) meters.set(process.name, await openHeapMeter(process))

@@ -5,7 +5,6 @@ import { createInterface } from 'node:readline'
 import { z } from 'zod'
 import type { Times } from '../containers/machine.ts'
 
-/** The host gave this machine no processor. Monotonic times. */
 export interface Stall {
   readonly from: number
   readonly to: number
@@ -94,7 +93,6 @@ export interface Failure {
   readonly text: string
   readonly startedAt: number
   readonly endedAt: number
-  /** If there was an answer. */
   readonly status?: number | undefined
   readonly code?: string | undefined
 }

@@ -87,7 +87,6 @@ export async function prepareDatabase(options: DatabaseOptions): Promise<Prepare
   return { applied, retired, ...(largeObjectsOpen && { largeObjectsOpen }) }
 }
 
-/** Returns whether large objects remain open. */
 async function closeSchema(migratorUrl: string): Promise<boolean> {
   let rows: unknown[] = []
   await asOwner(migratorUrl, 'postern.database', async (run) => {

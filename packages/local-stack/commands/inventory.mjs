@@ -4,7 +4,6 @@ export function inventory(args) {
   return async (context, more) => await follow(context.findPnpm(), [...args, ...more], context)
 }
 
-/** As in deploy/Dockerfile. */
 export const installed = ['gateway', 'console', 'keys', 'findings', 'universe', 'evidence', 'sync', 'cli'].flatMap(
   (name) => ['--filter-prod', `@postern/${name}...`],
 )

@@ -7,7 +7,6 @@ export function fromSource(path) {
     await follow(context.node, ['--conditions=@postern/source', join(context.root, path), ...args], context)
 }
 
-/** Starts in half the time. */
 export function fromProgram(name) {
   return async (context, args) => await follow(context.node, [programs(context).pathOf(name), ...args], context)
 }

@@ -26,14 +26,12 @@ export interface ConsoleOptions {
   readonly ports: ConsolePorts
   readonly gatewayUrl: string
   readonly redisUrl: string
-  /** Overrides our variables. */
   readonly env?: Readonly<Record<string, string>>
 }
 
 const clientId = 'postern-console'
 const startTimeoutMs = 60_000
 
-/** Accepts tokens of the development provider. */
 export function signInVariables(ports: ConsolePorts | undefined): Record<string, string> {
   if (ports?.signInPort === undefined) return {}
   return { POSTERN_OIDC_ISSUER: origin(ports.signInPort) }

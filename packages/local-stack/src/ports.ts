@@ -21,7 +21,6 @@ export async function isPortFree(port: number): Promise<boolean> {
   return await promise
 }
 
-/** Processes start their search at different ports. */
 export async function findFreePort(): Promise<number> {
   const span = lastFreePort - firstFreePort + 1
   const start = (process.pid * 7919) % span

@@ -14,12 +14,10 @@ import {
 } from './distribution-packages.ts'
 import { loopback } from './ports.ts'
 
-/** Reads its configuration from standard input. */
 export interface RedisProgram {
   readonly command: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
-  /** In a container, address and port differ from those outside. */
   readonly bind: string
   readonly port: number
 }
@@ -128,7 +126,6 @@ async function unpackPackage(installFolder: string): Promise<string> {
   throw new Error('no server was in it')
 }
 
-/** Debian's tools package contains the program. */
 async function listNeededPackages(apt: readonly string[]): Promise<string[]> {
   for (const name of serverNames) {
     const dependencies = await readDependencies(apt, name)

@@ -31,7 +31,6 @@ export interface RedisOptions {
 
 const startTimeoutMs = 60_000
 
-/** Listens on the loopback address and persists nothing. */
 export async function startRedis(options: RedisOptions): Promise<Redis> {
   const { home, port, passwords, installFolder, log = () => undefined } = options
   const passwordOf = (login: RedisLogin): string => parseLoginPasswords(passwords[login])[0].password

@@ -19,7 +19,6 @@ export const demoSchema = z.object({
 
 export type Demo = z.infer<typeof demoSchema>
 
-/** The label is the scope. */
 const demoScopes = [...namedScopes, '*'] as const
 
 /** Writes `<home>/demo.json` with mode 0600. */
@@ -120,7 +119,6 @@ async function createTenant(keys: SignedCaller, { slug, name }: Scenario): Promi
   return tenantSchema.parse(expectStatus(answer, 201, `create the tenant ${slug}`))
 }
 
-/** Reuses active keys and creates the others. */
 async function ensureKeys(
   keys: SignedCaller,
   tenant: Tenant,

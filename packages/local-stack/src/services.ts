@@ -37,10 +37,8 @@ export interface ServicesOptions {
   readonly ports: Readonly<Record<Upstream, number>>
   readonly secondPorts?: Readonly<Partial<Record<Upstream, number>>>
   readonly gateways: readonly { readonly port: number; readonly adminPort: number }[]
-  /** Overrides variables of the stack. */
   readonly env?: Readonly<Record<string, string>>
   readonly route?: Route | undefined
-  /** Another working copy, whose programs run. */
   readonly sources?: string | undefined
   /** Default: all. */
   readonly fromSources?: readonly (Upstream | 'gateway')[] | undefined
@@ -132,7 +130,6 @@ const needs: Readonly<Record<Upstream | 'gateway', Needs>> = {
 
 const services = ['keys', 'findings', 'universe', 'evidence', 'sync'] as const
 
-/** Resolves when all answer requests. */
 export async function startServices(options: ServicesOptions): Promise<Services> {
   const running = new Map<ServiceProcessName, ServiceProcess>()
   const starts = new Map<ServiceProcessName, number>()

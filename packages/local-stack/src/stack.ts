@@ -28,7 +28,6 @@ export interface StackOptions {
   readonly home: string
   readonly ports: StackPorts
   readonly durable: boolean
-  /** Overrides variables of the stack. */
   readonly env?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
   readonly log: (line: string) => void

@@ -11,7 +11,6 @@ import { startStack } from './stack.ts'
 import type { StartOptions } from './start-options.ts'
 import { readStartOptions } from './start-options.ts'
 
-/** If one is taken, a free port is used. */
 const usualPorts = {
   postgres: 15_432,
   redis: 16_379,
@@ -154,7 +153,6 @@ async function main(): Promise<number> {
   }
 }
 
-/** The key belongs to a demo tenant of this machine. */
 function announce({ gateways: [gateway = ''], tenants }: Demo, consoleUrl: string, isOwnProvider: boolean): void {
   const key = tenants['harbourline']?.keys['read:findings'] ?? ''
   console.log(`postern ready ${gateway}`)

@@ -21,7 +21,6 @@ export const databaseEnvironment = {
     ),
 } as const
 
-/** Returns the configuration of a service's connections. */
 export function databaseConfig(values: {
   readonly POSTERN_DATABASE_URL: string
   readonly POSTERN_DATABASE_CONNECTIONS: number

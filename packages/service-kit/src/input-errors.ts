@@ -60,7 +60,6 @@ function likeAllowed(issue: z.core.$ZodIssue, value: unknown): string {
 
 const howToWritePlus = 'write a + as %2B in a query, because + means a space there'
 
-/** Whether a + was decoded as a space. */
 function hasLostPlus(issue: z.core.$ZodIssue, value: unknown): boolean {
   const [name] = issue.path
   if (issue.code !== 'invalid_format' || issue.format !== 'datetime' || name === undefined) return false

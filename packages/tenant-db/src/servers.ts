@@ -10,7 +10,6 @@ export interface Servers {
   readonly count: number
   /** After a failure or if it is read-only, the next client tries the next server. */
   readonly Client: new (config?: ClientConfig) => Client
-  /** Whether both use the same server. */
   areTogether(one: Client, other: Client): boolean
 }
 

@@ -146,7 +146,6 @@ export function dateOf(date: string | undefined): string | undefined {
   return date === undefined || date >= '0001' ? date : '-infinity'
 }
 
-/** Finds the text anywhere, with wildcards escaped. */
 export function patternOf(text: string | undefined): string | undefined {
   return text === undefined ? undefined : `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
 }

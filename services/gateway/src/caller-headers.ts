@@ -5,7 +5,6 @@ import { windowMs } from './limit/rate-limit.ts'
 /** Before a key's expiry, for `X-Key-Expires-At`. */
 const expiryNoticeMs = 14 * 24 * 60 * 60 * 1000
 
-/** Alternating names and values. */
 export type CallerHeaders = (exchange: Pick<Exchange, 'principal' | 'limits'>) => string[]
 
 /** `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers), and `X-Key-Expires-At`. HOT PATH. */

@@ -10,7 +10,6 @@ export interface Document {
   readonly content: Buffer
   readonly etag: string
   readonly packed: { readonly content: Buffer; readonly etag: string }
-  /** Alternating names and values. */
   readonly headers: readonly string[]
 }
 

@@ -49,7 +49,6 @@ export interface Exchange {
 }
 
 export interface ProblemAnswer extends Omit<ProblemOptions, 'cause'> {
-  /** Alternating names and values. */
   readonly headers?: readonly string[]
 }
 

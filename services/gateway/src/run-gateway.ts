@@ -239,7 +239,6 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     })
   }
 
-  /** Returns whether it sent an answer. */
   function crash(exchange: Crashed, error: unknown): boolean {
     const { response } = exchange
     const isOpen = !response.headersSent && !response.destroyed

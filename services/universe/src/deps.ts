@@ -3,7 +3,6 @@ import { type TenantDb, openTenantDb, rejectOnOutage } from '@postern/tenant-db'
 import type { Config } from './config.ts'
 import { type Findings, openFindings } from './findings/findings.ts'
 
-/** Dependencies of the routes. */
 export interface Deps {
   readonly db: TenantDb
   /** Imports have longer transactions. */

@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import { findFreePort } from '@postern/local-stack/testing'
 import { type Peer, findProgram, loadCore, measuredCore, startPeer } from '../processes.ts'
 
-/** One kibibyte of JSON. */
 const answer = JSON.stringify({ padding: 'x'.repeat(1024 - '{"padding":""}'.length) })
 
 const script = (name: string): readonly string[] => [join(import.meta.dirname, name)]

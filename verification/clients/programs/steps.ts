@@ -6,7 +6,6 @@ interface Page {
   readonly link: string | null
 }
 
-/** What each program does with its generated client. */
 export interface GeneratedClient {
   list(query: { readonly limit: number; readonly cursor?: string }): Promise<Page>
   create(finding: {
@@ -16,7 +15,6 @@ export interface GeneratedClient {
   }): Promise<{ readonly status: number; readonly id: string | undefined }>
   /** Sends the bytes as a file and returns the receipt. */
   upload(content: Blob): Promise<{ readonly status: number; readonly sha256: string | undefined }>
-  /** Reads a finding, and returns the code of the problem. */
   read(id: string): Promise<{ readonly status: number; readonly code: string | undefined }>
 }
 

@@ -5,7 +5,6 @@ import { type Random, createRandom, memberOf } from './random.ts'
 import type { Scenario } from './scenario.ts'
 
 export interface DemoFile {
-  /** Uploaded together, with the same metadata. */
   readonly collection: number
   readonly fileName: string
   readonly contentType: string
@@ -13,7 +12,6 @@ export interface DemoFile {
   readonly evidenceDate: string
   readonly sourceSystem: string
   readonly method: 'manual' | 'api_export' | 'screenshot' | 'query' | 'report' | 'log'
-  /** The file that it replaces. */
   readonly revises: string | null
   readonly size: number
 }
@@ -90,7 +88,6 @@ function shapeOf(index: number, seed: string): { kind: Kind; size: number } {
   return { kind, size: random.int(1, 40) * kibibyte }
 }
 
-/** Always the same for the same name. */
 export function bytesOf({ fileName, size }: Pick<DemoFile, 'fileName' | 'size'>): Buffer {
   const random = createRandom(`bytes of ${fileName}`)
   switch (fileName.slice(fileName.lastIndexOf('.') + 1)) {

@@ -83,7 +83,6 @@ export interface DemoEntry {
   readonly recommendationId: string | null
   readonly body: string | null
   readonly changes: LogEntry['changes']
-  /** Modulo the number of files. */
   readonly evidence: number | null
   readonly onBehalfOf: string | null
 }

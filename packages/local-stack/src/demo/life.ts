@@ -7,7 +7,6 @@ import { type Random, memberOf, uuidOf } from './random.ts'
 export interface PlanOutline {
   readonly status: ActionPlan['status']
   readonly extensions: number
-  /** Default: the owner of the finding. */
   readonly owner?: PersonRef
 }
 
@@ -119,7 +118,6 @@ const recommendationShares: Readonly<Record<string, number>> = {
 
 const advice = ['', 'Report progress to the committee every month. ', 'Show by a sample of 25 that it works. '] as const
 
-/** An accepted recommendation has the status of its live plans. */
 function recommendationPath(
   status: DemoFinding['status'],
   plans: readonly ActionPlan['status'][],

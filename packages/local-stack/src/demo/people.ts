@@ -5,9 +5,7 @@ import { type Scenario, readNames } from './scenario.ts'
 export interface DemoPeople {
   readonly rows: readonly PushedPerson[]
   readonly owners: readonly PersonRef[]
-  /** Inactive people who still own action plans. */
   readonly leavers: readonly PersonRef[]
-  /** They own nothing. */
   readonly validators: readonly PersonRef[]
 }
 

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
 
-/** The same for the same seed. */
 export interface Random {
   int(min: number, max: number): number
   pick<T>(list: readonly T[]): T

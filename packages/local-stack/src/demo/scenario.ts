@@ -69,12 +69,10 @@ const storyFindingSchema = z.strictObject({
   status: z.enum(findingStatuses),
   source: z.enum(findingSources).default('internal_audit'),
   repeats: z.string().optional(),
-  /** Days from today. */
   acceptedForDays: count.default(0),
   plans: z.array(z.strictObject({ status: z.enum(actionPlanStatuses), extensions: count })).optional(),
 })
 
-/** Topics fit any entity. */
 const vocabularySchema = z.strictObject({
   group: z.string(),
   areas: texts,
@@ -111,7 +109,6 @@ const scenarioSchema = z.strictObject({
   name: z.string(),
   counts: countsSchema,
   hierarchies: z.array(hierarchySchema).min(1),
-  /** Key values are discarded. */
   keys: z.array(
     z.strictObject({
       label: z.string(),

@@ -12,7 +12,6 @@ import { completeTestProcedures, pushUniverse, readEntityIds } from './write-uni
 
 export interface DemoTarget {
   readonly gateway: string
-  /** The service's own role, so row-level security applies. */
   databaseUrl(service: 'findings' | 'evidence'): string
   readonly assertionKeys: string
   readonly evidence: SignedCaller
@@ -20,7 +19,6 @@ export interface DemoTarget {
 
 export interface DemoTenantKeys {
   readonly id: string
-  /** A key with all scopes. */
   readonly key: string
   readonly sender: { readonly id: string; readonly label: string }
 }
@@ -76,7 +74,6 @@ export async function seedContent(target: DemoTarget, tenant: DemoTenantKeys, wa
 /** The assertion must not expire during a transaction. */
 const perTransaction = 400
 
-/** A repeated finding comes before its repeat. */
 function batchesOf(findings: readonly DemoFinding[]): DemoFinding[][] {
   const ordered = findings.toSorted((one, other) => Number(one.repeatOf !== null) - Number(other.repeatOf !== null))
   return Array.from({ length: Math.ceil(ordered.length / perTransaction) }, (_none, index) =>

@@ -4,10 +4,8 @@ import { z } from 'zod'
 import { type GatewayTarget, callGateway } from './call-gateway.ts'
 import type { DemoConnector } from './connectors.ts'
 
-/** After this time a run continues in the background. */
 const maxWaitMs = 60_000
 
-/** Skips uploads that an interrupted call has already run. */
 export async function writeConnectors(target: GatewayTarget, connectors: readonly DemoConnector[]): Promise<void> {
   for (const { body, uploads, isPaused } of connectors) {
     // 409: an interrupted call created it.

@@ -6,7 +6,6 @@ import type { Owner, SessionStore } from './store.ts'
 export interface Sessions {
   /** Undefined if the provider ended the sign-in in the meantime. */
   begin(content: Omit<SessionContent, 'createdAt' | 'csrfToken'>, begunAt: number): Promise<Session | undefined>
-  /** Returns the live session of an untrusted id. */
   find(id: string | undefined): Promise<Session | undefined>
   use(session: Session): Promise<Session>
   replace(session: Session, change: Pick<SessionContent, 'tokens' | 'roles' | 'tenant'>): Promise<Session | undefined>

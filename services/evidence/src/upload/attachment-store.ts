@@ -56,7 +56,6 @@ const insertAttachmentsText = `
   on conflict on constraint attachment_once do nothing
   returning test_procedure`
 
-/** Returns the new attachments. */
 export async function insertAttachments(
   tx: Tx,
   receipt: Omit<AttachmentReceipt, 'attachments' | 'jws'>,

@@ -159,7 +159,6 @@ export async function updateActionPlan(
   return stored
 }
 
-/** Returns the constraint that a failed write broke. */
 export function brokenConstraint(error: unknown): string | undefined {
   return sqlError(error).constraint
 }

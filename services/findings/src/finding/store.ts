@@ -148,7 +148,6 @@ export async function insertFinding(tx: Tx, { fields, createdBy, targetDays }: N
   return toFinding(row)
 }
 
-/** Returns the constraint that a failed write broke. */
 export function brokenConstraint(error: unknown): string | undefined {
   return sqlError(error).constraint
 }

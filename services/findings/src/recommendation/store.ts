@@ -105,7 +105,6 @@ export async function listCarriedOut(tx: Tx, findingId: string): Promise<Carried
   return rows.map(({ by_plans: byPlans, ...row }) => ({ recommendation: toRecommendation(row), byPlans }))
 }
 
-/** Returns the constraint that a failed write broke. */
 export function brokenConstraint(error: unknown): string | undefined {
   return sqlError(error).constraint
 }

@@ -46,7 +46,6 @@ export function openConnections(origin: string, limits: ConnectionLimits, option
     while (waitingCount > 0 && serveOne());
   }
 
-  /** Returns whether a request was started. */
   function serveOne(): boolean {
     for (const [tenantId, requests] of waiting) {
       dropEnded(tenantId, requests)
@@ -142,7 +141,6 @@ export abstract class PooledRequest implements Dispatcher.DispatchHandler {
     this.onFailure(new NoConnectionError())
   }
 
-  /** Whether the client no longer waits. */
   abstract isOver(): boolean
 
   abstract onRequestStart(controller: Dispatcher.DispatchController): void

@@ -24,9 +24,7 @@ import type { UpstreamTarget } from './upstreams.ts'
 export interface Forwarding {
   readonly exchange: Exchange
   readonly target: UpstreamTarget
-  /** Alternating names and values, including the platform's. */
   readonly headers: string[]
-  /** Alternating names and values. */
   readonly answerHeaders: string[]
   readonly isDraining: () => boolean
   readonly hasBody: boolean

@@ -140,7 +140,6 @@ function pointerPart(name: string): string {
   return name.replaceAll('~', '~0').replaceAll('/', '~1')
 }
 
-/** Returns whether the connector represents pushes. */
 export function isPushed({ type }: Pick<Connector, 'type'>): boolean {
   return type === 'inline_json' || type === 'scim_inbound'
 }

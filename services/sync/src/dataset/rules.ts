@@ -28,7 +28,6 @@ export interface DatasetRules {
   readonly numbers: readonly string[]
   readonly booleans: readonly string[]
   readonly lists: readonly string[]
-  /** Finds faults that the schema does not. */
   readonly faultsOf?: (row: Readonly<Record<string, unknown>>) => readonly OwnFault[]
   readonly warningsOf?: (row: Readonly<Record<string, unknown>>) => readonly RowWarning[]
 }

@@ -1,7 +1,6 @@
 import type { MappingRule } from '@postern/contracts'
 
 export type Rule = MappingRule & {
-  /** Whether a single text counts as a list of one. */
   readonly isOneAList?: true
 }
 

@@ -41,7 +41,6 @@ export function createAddressPolicy(listed: readonly string[]): AddressPolicy {
   }
 }
 
-/** Returns whether a text is an unambiguous address or range. */
 export function isNetwork(text: string): boolean {
   return parseNetwork(text) !== undefined
 }

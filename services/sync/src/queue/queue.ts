@@ -12,7 +12,6 @@ export interface JobTransaction {
   }): Promise<{ [column: string]: unknown }[]>
 }
 
-/** One attempt at a job. */
 export interface Attempt {
   /** Aborted when the queue assigns the job to another worker, or when this process stops. */
   readonly signal: AbortSignal
@@ -32,7 +31,6 @@ export class QueueNotStartedError extends Error {
 }
 
 export interface Queue {
-  /** Whether jobs can be enqueued. */
   isStarted(): boolean
   /** Rejects with a 503 problem if the queue does not start in time. */
   sendRun(tx: JobTransaction, tenantId: string, runId: string): Promise<void>

@@ -147,7 +147,6 @@ async function change(db: Deps['db'], locate: Locate, input: Input, steps: reado
   return project(group, input.query)
 }
 
-/** Returns how many members were added and removed. */
 async function applyMemberStep(
   tx: Tx,
   groupId: string,

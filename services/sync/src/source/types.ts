@@ -59,7 +59,6 @@ export interface SourceTexts {
   readonly kind: 'texts'
   /** The columns to read. */
   readonly columns: readonly string[]
-  /** Whether the texts have no other columns. */
   readonly isWhole: boolean
   /** Equal text has equal values if form and columns are equal. */
   readonly form: string
@@ -140,7 +139,6 @@ interface Definition<Schema extends z.ZodType> {
   readonly readTexts?: (context: SourceContext<z.output<Schema>>) => AsyncIterable<SourceItem | SourceTexts>
 }
 
-/** Counts items and limits the time for all types. */
 export function defineSourceType<Schema extends z.ZodType>(definition: Definition<Schema>): SourceType {
   const { type, configSchema, secretNames, readTexts } = definition
   return {

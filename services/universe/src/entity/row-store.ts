@@ -23,7 +23,6 @@ export interface EntityRow extends Omit<
 
 type Risk = NonNullable<StoredEntity['inherent_risk']>
 
-/** Converts a row. */
 export function toEntity(row: EntityRow): StoredEntity {
   const {
     number: _number,

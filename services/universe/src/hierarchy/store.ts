@@ -24,13 +24,11 @@ export async function listHierarchies(tx: Tx, after: string | undefined, limit: 
   return rows.map(toHierarchy)
 }
 
-/** Counts the tenant's hierarchies. */
 export async function countHierarchies(tx: Tx): Promise<number> {
   const rows = await tx.query<{ total: number }>(countAll([]))
   return rows[0]?.total ?? 0
 }
 
-/** Finds a hierarchy by key or id. */
 export async function findHierarchy(tx: Tx, key: string, asOf?: AsOf): Promise<FoundHierarchy | undefined> {
   const [version, day] = asOfValues(asOf)
   const [row] = await tx.query<HierarchyRow & { wanted: number }>(findByAddress([key, version, day]))

@@ -4,7 +4,6 @@ import { type App, type ContractInput, contractRoute, internalRoute, problem, st
 import type { Deps } from '../deps.ts'
 import { type PersonFilter, countPeople, findPerson, listPeople, lookUpPeople, personKeySchema } from './store.ts'
 
-/** Routes for reading people. */
 export function personRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   storedList(app, listRoute, {
     source: db,

@@ -25,7 +25,6 @@ import {
   writeTestProcedures,
 } from './store.ts'
 
-/** Applies pushed test procedures: all rows or none. */
 export function pushTestProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   internalRoute(
     app,

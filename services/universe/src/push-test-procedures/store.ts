@@ -13,7 +13,6 @@ export async function lockTestProcedures(tx: Tx): Promise<void> {
   await Promise.all([tx.execute(makeCounter([])), tx.execute(lockCounter([])), compareAsSets(tx), keepInMemory(tx)])
 }
 
-/** Lists the current statuses of stored procedures. */
 export async function listStatuses(
   tx: Tx,
   externalIds: readonly string[],
@@ -30,7 +29,6 @@ export async function listUnknownEntities(
   return await tx.query(unknownEntities([asNamed(rows), maxFaults]))
 }
 
-/** Lists rows whose tester and reviewer are one person. */
 export async function listOwnReviews(tx: Tx, named: readonly NamedInTwoWays[]): Promise<number[]> {
   if (named.length === 0) return []
   const rows = await tx.query<{ index: number }>(

@@ -27,7 +27,6 @@ export interface ListedTestProcedure {
   readonly key: ListKey
 }
 
-/** The contents of a cursor. */
 export function testProcedureKeySchema(sort: TestProcedureSort): z.ZodType<ListKey> {
   return list.keySchema(sort)
 }
@@ -42,13 +41,11 @@ export async function listTestProcedures(
   return rows.map((row) => ({ procedure: toProcedure(row), key: keyOf(row, page.sort) }))
 }
 
-/** Counts the test procedures that match the filter. */
 export async function countTestProcedures(tx: Tx, filter: TestProcedureFilter): Promise<number> {
   const rows = await tx.query<{ total: number }>(list.count(filterValues(filter)))
   return rows[0]?.total ?? 0
 }
 
-/** Finds the test procedure at an address. */
 export async function findTestProcedure(tx: Tx, address: ResourceAddress): Promise<TestProcedure | undefined> {
   const [row] = await tx.query<Row>(find(addressValues(address)))
   return row === undefined ? undefined : toProcedure(row)

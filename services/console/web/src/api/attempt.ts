@@ -25,7 +25,6 @@ export function createAttempt(): Attempt {
   }
 }
 
-/** Whether the response proves that nothing was done. */
 export function isRefusal(error: unknown): boolean {
   if (!(error instanceof ApiProblem)) return false
   const { status, code } = error.problem

@@ -12,7 +12,6 @@ export class ApiProblem extends Error {
   }
 }
 
-/** Whether the person lacks the role. */
 export function isForOtherRoles(error: unknown): boolean {
   return error instanceof ApiProblem && ['role_required', 'insufficient_scope'].includes(error.problem.code)
 }
@@ -36,7 +35,6 @@ export function setCsrfToken(token: string): void {
   csrfToken = token
 }
 
-/** Returns a function that removes the callback. */
 export function whenSignedOut(callback: () => void): () => void {
   onSignedOut.add(callback)
   return () => onSignedOut.delete(callback)

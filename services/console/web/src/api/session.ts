@@ -19,7 +19,6 @@ export async function readSession(signal?: AbortSignal): Promise<Session> {
   return body
 }
 
-/** Returns the URL of the sign-out page. */
 export async function signOut(): Promise<string> {
   const { body } = await request<{ redirect: string }>('/auth/logout', { method: 'POST' })
   return body.redirect

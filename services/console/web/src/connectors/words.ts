@@ -55,7 +55,6 @@ export const statuses: Readonly<Record<Run['status'], { readonly label: string; 
   cancelled: { label: 'Cancelled', tone: 'neutral' },
 }
 
-/** Formats an API message as a sentence. */
 export function asSentence(message: string): string {
   const first = message.charAt(0).toUpperCase()
   return `${first}${message.slice(1)}${/[.!?]$/.test(message) ? '' : '.'}`

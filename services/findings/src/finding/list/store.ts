@@ -67,7 +67,6 @@ export async function listFindingTexts(
   return rows.map(({ json }) => json)
 }
 
-/** Reads all findings of the tenant. */
 export async function countFindings(tx: Tx, filter: FindingFilter): Promise<number> {
   const { text, values } = joinConditions(conditionsOf(filter))
   const rows = await tx.query<{ total: number }>({

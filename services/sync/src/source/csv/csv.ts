@@ -31,7 +31,6 @@ const configSchema = z.strictObject({
   delimiter: z.enum([',', ';', '\t', '|']).optional(),
   /** All columns if not set. A missing column fails the read. */
   columns: z.array(z.string().trim().normalize('NFC').min(1).max(255)).min(1).max(500).optional(),
-  /** Accepts a quote inside an unquoted value. */
   lenient_quotes: z.boolean().default(false),
   /** Some spreadsheets omit empty cells at the end of a row. */
   short_rows: z.boolean().default(false),

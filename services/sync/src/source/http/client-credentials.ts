@@ -78,7 +78,7 @@ export function openTokenSource(
         return held.value
       } catch (cause) {
         signal.throwIfAborted()
-        throwSourceFailure(cause)
+        throwSourceReadError(cause)
         throw new SourceReadError('token_refused', `${host} ${refusalOf(cause, sent)}`, { cause })
       }
     },
@@ -102,7 +102,7 @@ function refusalOf(error: unknown, sent: ClientCredentials['client_authenticatio
   return `refuses an access token${code}: check the permissions of the client, and the scope`
 }
 
-function throwSourceFailure(error: unknown): void {
+function throwSourceReadError(error: unknown): void {
   for (let each = error; each instanceof Error; each = each.cause) if (each instanceof SourceReadError) throw each
 }
 

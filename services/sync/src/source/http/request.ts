@@ -15,7 +15,6 @@ export async function requestOk(http: OutboundHttp, request: OutboundRequest): P
   throw statusFailure(answer)
 }
 
-/** Returns any final response. */
 export async function requestWithRetries(http: OutboundHttp, request: OutboundRequest): Promise<OutboundAnswer> {
   let waited = 0
   for (let attempt = 1; ; attempt++) {
