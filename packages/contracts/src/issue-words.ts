@@ -5,9 +5,8 @@ export function wordsOf(issue: z.core.$ZodIssue): string {
   if (!/^(?:Invalid|Too (?:small|big)|Unrecognized)\b/.test(issue.message)) return issue.message
   switch (issue.code) {
     case 'invalid_type':
-      return issue.message.endsWith('received undefined')
-        ? 'is missing'
-        : `must be ${types[issue.expected] ?? 'a different type'}`
+      if (issue.message.endsWith('received undefined')) return 'is missing'
+      return `must be ${types[issue.expected] ?? 'a different type'}${issue.message.endsWith('received null') ? ', not null' : ''}`
     case 'invalid_value':
       return issue.values.length === 1
         ? `must be ${String(issue.values[0])}`

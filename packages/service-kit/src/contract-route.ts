@@ -377,16 +377,22 @@ function parseBody(request: FastifyRequest, registration: Registration): unknown
   // No parser sees a body that was lost completely.
   if (request.body === undefined) assertDigest(request.headers['content-digest'], noBytes)
   const given = isFromClient(registration) ? normalizeBody(request.body, contract?.exactMembers) : request.body
-  return parse(body, given, 'invalid_content', 'body')
+  return parse(body, given, 'invalid_content', 'body', contract?.path)
 }
 
-function parse(schema: z.ZodType | undefined, value: unknown, code: ProblemCode, where: 'body' | 'parameter'): unknown {
+function parse(
+  schema: z.ZodType | undefined,
+  value: unknown,
+  code: ProblemCode,
+  where: 'body' | 'parameter',
+  path?: string,
+): unknown {
   if (schema === undefined) return {}
   const parsed = schema.safeParse(value)
   if (parsed.success) return parsed.data
   // An invalid id gets the same 404 as an unknown one.
   if (code === 'not_found') throw problem(code)
-  throw problem(code, { errors: inputErrors(parsed.error, where, { value, schema }) })
+  throw problem(code, { errors: inputErrors(parsed.error, where, { value, schema, path }) })
 }
 
 function controlOf(reply: FastifyReply): AnswerControl {

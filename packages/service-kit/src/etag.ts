@@ -57,12 +57,11 @@ export function assertIfMatch(
 export function notThisVersion(ifMatch: string): ProblemError {
   const tags = ifMatch.split(',').map((tag) => tag.trim())
   if (!tags.some((tag) => /^(?:W\/)?"[^"]*"$/.test(tag))) {
-    const detail = 'If-Match holds no entity tag. Send the ETag as you got it, with its quotes.'
+    const detail = '`If-Match` is not an entity tag. Send the `ETag` that you read, with its quotes.'
     return problem('precondition_failed', { detail })
   }
   if (tags.every((tag) => tag.startsWith('W/'))) {
-    const detail =
-      'If-Match holds a weak entity tag, as a proxy may make it of an ETag, and no change is held against one. Send it without `W/`.'
+    const detail = '`If-Match` is a weak entity tag; a proxy may have added the `W/`. Send it without `W/`.'
     return problem('precondition_failed', { detail })
   }
   return problem('precondition_failed', {

@@ -1,6 +1,6 @@
 import { type InputError, wordsOf } from '@postern/contracts'
-import { z } from 'zod'
-import { findNearest } from './nearest.ts'
+import type { z } from 'zod'
+import { hintForField, hintForParameter, hintForWord, namesAt } from './likely-meant.ts'
 
 const maxErrors = 50
 
@@ -9,6 +9,8 @@ interface Refused {
   readonly value?: unknown
   /** With it, the field or parameter that an unknown one is like. */
   readonly schema?: z.ZodType
+  /** Of the route. With it, fields that have a path of their own. */
+  readonly path?: string | undefined
 }
 
 /** JSON Pointers or parameter names. */
@@ -16,7 +18,11 @@ export function inputErrors(error: z.ZodError, where: 'body' | 'parameter', refu
   return error.issues.flatMap((issue) => fromIssue(issue, where, refused)).slice(0, maxErrors)
 }
 
-function fromIssue(issue: z.core.$ZodIssue, where: 'body' | 'parameter', { value, schema }: Refused): InputError[] {
+function fromIssue(
+  issue: z.core.$ZodIssue,
+  where: 'body' | 'parameter',
+  { value, schema, path }: Refused,
+): InputError[] {
   if (where === 'parameter' && isRepeated(issue, value)) {
     return [{ ...locate(issue.path, where), code: 'repeated', detail: 'must occur once' }]
   }
@@ -26,36 +32,11 @@ function fromIssue(issue: z.core.$ZodIssue, where: 'body' | 'parameter', { value
     return issue.keys.map((key) => ({
       ...locate([...issue.path, key], where),
       code: 'unknown',
-      detail: `${what}${didYouMean(key, known)}`,
+      detail: `${what}${where === 'body' ? hintForField(key, known, path) : hintForParameter(key, known)}`,
     }))
   }
-  const hint = where === 'parameter' && hasLostPlus(issue, value) ? `; ${howToWritePlus}` : likeAllowed(issue, value)
+  const hint = where === 'parameter' && hasLostPlus(issue, value) ? `; ${howToWritePlus}` : hintForWord(issue, value)
   return [{ ...locate(issue.path, where), code: codeOf(issue), detail: `${wordsOf(issue)}${hint}` }]
-}
-
-function didYouMean(given: string, known: readonly string[]): string {
-  const nearest = findNearest(given, known)
-  return nearest === undefined ? '' : `; did you mean \`${nearest}\`?`
-}
-
-/** The names of the object at a path of the schema; none where the schema has several forms. */
-function namesAt(schema: unknown, path: readonly PropertyKey[]): readonly string[] {
-  if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable || schema instanceof z.ZodDefault)
-    return namesAt(schema.unwrap(), path)
-  if (schema instanceof z.ZodPipe) return namesAt(schema.in, path)
-  const [name, ...rest] = path
-  if (schema instanceof z.ZodArray) return namesAt(schema.element, rest)
-  if (!(schema instanceof z.ZodObject)) return []
-  return name === undefined ? Object.keys(schema.shape) : namesAt(schema.shape[String(name)], rest)
-}
-
-function likeAllowed(issue: z.core.$ZodIssue, value: unknown): string {
-  if (issue.code !== 'invalid_value') return ''
-  const given = issue.path.reduce<unknown>(
-    (within, part) => (typeof within === 'object' && within !== null ? Reflect.get(within, part) : undefined),
-    value,
-  )
-  return typeof given === 'string' ? didYouMean(given, issue.values.map(String)) : ''
 }
 
 const howToWritePlus = 'write a + as %2B in a query, because + means a space there'

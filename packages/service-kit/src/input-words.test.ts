@@ -221,3 +221,35 @@ test('an unknown name or word is compared with those that are known', () => {
   expect(said({ severity: 'High' })).toEqual(['must be one of critical, high; did you mean `high`?'])
   expect(said({ severity: 3 })).toEqual(['must be one of critical, high'])
 })
+
+test('an unknown parameter for pages is told how to read them', () => {
+  const query = z.strictObject({ cursor: z.string().optional(), limit: z.string().optional() })
+  const said = (value: object): unknown[] => {
+    const { error } = query.safeParse(value)
+    return error === undefined
+      ? []
+      : inputErrors(error, 'parameter', { value, schema: query }).map(({ detail }) => detail)
+  }
+  expect(said({ page: '2' })[0]).toContain('the header `Link` has the address of the next page')
+  expect(said({ per_page: '2' })[0]).toContain('did you mean `limit`?')
+})
+
+test('a field with a path of its own is told where to change it', () => {
+  const body = z.strictObject({ title: z.string().optional() })
+  const { error } = body.safeParse({ status: 'open' })
+  const [said] = error === undefined ? [] : inputErrors(error, 'body', { schema: body, path: '/api/v1/findings/:id' })
+  expect(said?.detail).toBe('is not a field of this resource; change it with POST /api/v1/findings/{id}/status')
+})
+
+test('a word among several values is compared with the allowed ones', () => {
+  const query = z.strictObject({
+    fields: z
+      .string()
+      .transform((text) => text.split(','))
+      .pipe(z.array(z.enum(['id', 'title']))),
+  })
+  const value = { fields: 'id,tittle' }
+  const { error } = query.safeParse(value)
+  const [said] = error === undefined ? [] : inputErrors(error, 'parameter', { value, schema: query })
+  expect(said?.detail).toBe('must be one of id, title; did you mean `title`?')
+})

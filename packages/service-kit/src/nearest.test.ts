@@ -10,6 +10,7 @@ test.each([
   ['externalId', 'external_id'],
   ['external-id', 'external_id'],
   ['ID', 'id'],
+  ['statsu', 'status'],
 ])('%s is probably meant to be %s', (given, meant) => {
   expect(findNearest(given, names)).toBe(meant)
 })

@@ -7,7 +7,7 @@ const maxLength = 100
 export function findNearest(given: string, names: readonly string[]): string | undefined {
   if (given.length > maxLength) return undefined
   const plain = plainOf(given)
-  const slips = Math.ceil(plain.length / 4)
+  const slips = plain.length < 4 ? 1 : Math.max(2, Math.ceil(plain.length / 4))
   let nearest: { readonly name: string; readonly apart: number } | undefined
   for (const name of names) {
     const apart = distance(plain, plainOf(name))

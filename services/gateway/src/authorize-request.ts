@@ -57,9 +57,11 @@ function judge(exchange: Exchange, principal: Principal): Refusal | undefined {
 }
 
 function noSuchPath({ target, basePath }: Exchange): string {
+  if (/\/ext:[^/]*\//.test(target))
+    return 'There is no such path. Write an external id with a slash as `ext64:` and base64url.'
   const meant = suggestPath(target)
   const suggestion = meant === undefined ? '' : ` Did you mean ${basePath}${meant}?`
-  return `There is no such path.${suggestion} All paths are in ${basePath}/openapi.json.`
+  return `There is no such path.${suggestion} All paths are in ${basePath}/api/v1/openapi.json.`
 }
 
 /** Names the missing scope as RFC 6750 §3.1 does. Each scope that suffices has its own challenge. */

@@ -1,0 +1,51 @@
+import { routeTable } from '@postern/contracts'
+import { z } from 'zod'
+import { findNearest } from './nearest.ts'
+
+/** Asks whether one of the known names was meant. Empty if none is like the given one. */
+export function didYouMean(given: string, known: readonly string[]): string {
+  const nearest = findNearest(given, known)
+  return nearest === undefined ? '' : `; did you mean \`${nearest}\`?`
+}
+
+const ofPages = new Set(['page', 'offset', 'skip', 'start', 'page_token'])
+const ofPageSizes = new Set(['per_page', 'page_size', 'size', 'top', 'first', 'count_per_page'])
+
+/** Says what an unknown parameter probably means. */
+export function hintForParameter(name: string, known: readonly string[]): string {
+  if (known.includes('cursor') && ofPages.has(name)) return '; the header `Link` has the address of the next page'
+  if (known.includes('limit') && ofPageSizes.has(name)) return '; did you mean `limit`?'
+  return didYouMean(name, known)
+}
+
+/** Says what an unknown field probably means. `path` is that of the route. */
+export function hintForField(name: string, known: readonly string[], path: string | undefined): string {
+  const own = routeTable.find((route) => route.method === 'POST' && route.path === `${path}/${name}`)
+  return own === undefined
+    ? didYouMean(name, known)
+    : `; change it with POST ${own.path.replace(/:([a-z_]+)/g, '{$1}')}`
+}
+
+/** Compares a rejected word with the allowed ones. `value` is the whole input. */
+export function hintForWord(issue: z.core.$ZodIssue, value: unknown): string {
+  if (issue.code !== 'invalid_value') return ''
+  const given = issue.path.reduce(memberOf, value)
+  return typeof given === 'string' ? didYouMean(given, issue.values.map(String)) : ''
+}
+
+/** A parameter with several values separates them by commas. */
+function memberOf(within: unknown, part: PropertyKey): unknown {
+  if (typeof within === 'string' && typeof part === 'number') return within.split(',')[part]
+  return typeof within === 'object' && within !== null ? Reflect.get(within, part) : undefined
+}
+
+/** Returns the names of the object at a path of the schema; none where the schema has several forms. */
+export function namesAt(schema: unknown, path: readonly PropertyKey[]): readonly string[] {
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable || schema instanceof z.ZodDefault)
+    return namesAt(schema.unwrap(), path)
+  if (schema instanceof z.ZodPipe) return namesAt(schema.in, path)
+  const [name, ...rest] = path
+  if (schema instanceof z.ZodArray) return namesAt(schema.element, rest)
+  if (!(schema instanceof z.ZodObject)) return []
+  return name === undefined ? Object.keys(schema.shape) : namesAt(schema.shape[String(name)], rest)
+}
