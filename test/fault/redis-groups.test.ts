@@ -121,6 +121,7 @@ async function expectSessionsToWork(sessions: SessionStore): Promise<void> {
       person: { id: subject, name: 'Ada', email: null },
       tenant: { id: randomUUID(), name: 'Harbourline' },
       roles: ['admin'],
+      canSwitch: false,
       csrfToken: randomId(),
       tokens: { access: 'token', accessExpiresAt: now },
     },

@@ -6,6 +6,8 @@ export interface TokenClaims {
   readonly audience?: string
   readonly issuer?: string
   readonly expiresInSeconds?: number
+  /** Other claims, or other values. */
+  readonly more?: Readonly<Record<string, unknown>>
 }
 
 /** Issues tokens for people of any tenant. */
@@ -27,8 +29,9 @@ export function createTokenSource(url: string, key: CryptoKey, keyId: string): T
   }
 }
 
-function payload({ tenantId, roles }: TokenClaims): Record<string, unknown> {
-  return { postern_tenant: tenantId, postern_roles: roles.map((role) => `postern-${role}`), name: 'Ada Auditor' }
+function payload({ tenantId, roles, more }: TokenClaims): Record<string, unknown> {
+  const postern_roles = roles.map((role) => `postern-${role}`)
+  return { postern_tenant: tenantId, postern_roles, name: 'Ada Auditor', ...more }
 }
 
 interface Builder<T> {

@@ -4,6 +4,7 @@ import { renderMessages } from './messages.ts'
 import { renderMetrics } from './metrics.ts'
 import { readPromises } from './promises.ts'
 import { renderSettings } from './settings.ts'
+import { renderSignInCodes } from './sign-in-codes.ts'
 
 export const generatedDocuments: Readonly<Record<string, () => string>> = {
   'ASSURANCE.md': () => renderAssurance(readPromises()),
@@ -12,4 +13,5 @@ export const generatedDocuments: Readonly<Record<string, () => string>> = {
   'docs/reference/problems.md': renderProblems,
   'docs/reference/metrics.md': renderMetrics,
   'docs/reference/messages.md': renderMessages,
+  'docs/reference/sign-in-codes.md': renderSignInCodes,
 }

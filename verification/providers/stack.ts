@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import { type TestStack, startTestCluster, startTestStack } from '@postern/local-stack/testing'
 import { tenants } from './people.ts'
 
@@ -14,7 +15,7 @@ export async function startInstallation(mappingFile?: string): Promise<Installat
   const env =
     mappingFile === undefined
       ? {}
-      : { POSTERN_SIGN_IN_FILE: mappingFile, POSTERN_OIDC_ISSUER: '', POSTERN_OIDC_CLIENT_SECRET: '' }
+      : { POSTERN_SIGN_IN: await readFile(mappingFile, 'utf8'), POSTERN_OIDC_CLIENT_SECRET: '' }
   try {
     const stack = await startTestStack({ console: true, env })
     const ids: Record<string, string> = {}

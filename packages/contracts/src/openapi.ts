@@ -4,6 +4,7 @@ import { exampleOf } from './example.ts'
 import { columnsOf, csvCell, itemSchemaOf, linesMediaType } from './media-types.ts'
 import { headerComponents, headerParameters, headersOf } from './openapi-headers.ts'
 import { problemDocument, problemMediaType, problemSchema, problemTypes, problemUri } from './problem.ts'
+import { tenantHeader } from './platform-headers.ts'
 import { problemsOf } from './route-problems.ts'
 import { routeTable } from './route-table.ts'
 import type { Route } from './route.ts'
@@ -61,7 +62,7 @@ export function* openApiInTurns(serverUrl: string, routes: readonly Route[] = ro
           type: 'http',
           scheme: 'bearer',
           bearerFormat: 'JWT',
-          description: 'OpenID Connect access token of a person',
+          description: `OpenID Connect access token of a person. With several tenants, name one in the header ${tenantHeader}: its id or slug. For API keys the header has no meaning.`,
         },
       },
     },

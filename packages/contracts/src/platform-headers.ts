@@ -1,3 +1,6 @@
+/** Clients name a tenant in it. */
+export const tenantHeader = 'postern-tenant'
+
 /** The gateway removes these headers from client requests in every spelling. */
 export const contextHeader = 'postern-context'
 export const assertionHeader = 'postern-assertion'

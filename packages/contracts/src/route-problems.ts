@@ -26,6 +26,8 @@ const ofCredentials = [
   'key_revoked',
   'invalid_token',
   'address_not_allowed',
+  'tenant_required',
+  'tenant_not_granted',
   'tenant_suspended',
   'auth_unavailable',
 ] as const satisfies readonly ProblemCode[]

@@ -34,7 +34,8 @@ const startTimeoutMs = 60_000
 
 export function signInVariables(ports: ConsolePorts | undefined): Record<string, string> {
   if (ports?.signInPort === undefined) return {}
-  return { POSTERN_OIDC_ISSUER: origin(ports.signInPort) }
+  const provider = { name: 'Development', issuer: origin(ports.signInPort), grants: { from: ['/postern_grants'] } }
+  return { POSTERN_SIGN_IN: JSON.stringify({ providers: [provider] }) }
 }
 
 export async function startConsole(options: ConsoleOptions): Promise<ConsoleProcesses> {
@@ -42,10 +43,8 @@ export async function startConsole(options: ConsoleOptions): Promise<ConsoleProc
   const url = origin(ports.port)
   const base = { PATH: '/usr/bin:/bin', TZ: 'UTC', NODE_COMPILE_CACHE: compileCache, POSTERN_HOST: loopback }
   const client = {
-    ...signInVariables(ports),
     // Differs if a proxy publishes the console.
     POSTERN_CONSOLE_URL: env['POSTERN_CONSOLE_URL'] ?? url,
-    POSTERN_OIDC_CLIENT_ID: clientId,
     // Only the development provider may receive it.
     ...(ports.signInPort === undefined ? {} : { POSTERN_OIDC_CLIENT_SECRET_FILE: secrets.oidcClientSecretFile }),
   }
@@ -78,6 +77,7 @@ export async function startConsole(options: ConsoleOptions): Promise<ConsoleProc
   const consoleVariables: Record<string, string> = {
     ...base,
     ...client,
+    ...signInVariables(ports),
     POSTERN_PORT: String(ports.port),
     POSTERN_ADMIN_PORT: String(ports.adminPort),
     POSTERN_GATEWAY_URL: gatewayUrl,
@@ -91,7 +91,12 @@ export async function startConsole(options: ConsoleOptions): Promise<ConsoleProc
   }
   const starts = [start('console', consoleVariables)]
   if (ports.signInPort !== undefined) {
-    const variables = { POSTERN_PORT: String(ports.signInPort), POSTERN_DEMO_FILE: join(home, 'demo.json') }
+    const variables = {
+      POSTERN_PORT: String(ports.signInPort),
+      POSTERN_OIDC_ISSUER: origin(ports.signInPort),
+      POSTERN_OIDC_CLIENT_ID: clientId,
+      POSTERN_DEMO_FILE: join(home, 'demo.json'),
+    }
     starts.push(start('sign-in', { ...base, ...client, ...variables }))
   }
   // Every started process must be stopped.

@@ -1,5 +1,21 @@
 export { type KeySet, openKeySet } from './key-set.ts'
-export { type Claims, type ClaimsReading, type Person, findClaim, readClaims } from './read-claims.ts'
-export { type SignInCode, type SignInRefusal, explainRefusal, refusalFields, shorten, signInCodes } from './refusal.ts'
+export {
+  type Claims,
+  type ClaimsReading,
+  type Grant,
+  type Person,
+  findClaim,
+  readClaims,
+  readGrants,
+} from './read-claims.ts'
+export {
+  type SignInCode,
+  type SignInRefusal,
+  describeCode,
+  explainRefusal,
+  refusalFields,
+  shorten,
+  signInCodes,
+} from './refusal.ts'
 export { type SignInProvider, parseSignIn, readSignIn, signInEnvironment, signInProviders } from './settings.ts'
 export { type TokenCheck, inspectToken, verifyToken } from './verify-token.ts'

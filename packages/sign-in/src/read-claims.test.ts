@@ -18,7 +18,11 @@ function read(given: Claims, settings: object = {}, others: readonly object[] = 
   return readClaims(provider, given)
 }
 
-const person = (expected: object) => ({ kind: 'person', person: expected })
+const person = (given: object) => {
+  const { tenant, roles, ...expected } = { tenant: undefined, roles: undefined, ...given }
+  const grant = { ...(tenant === undefined ? {} : { tenant }), ...(roles === undefined ? {} : { roles }) }
+  return { kind: 'person', person: { ...expected, grants: [grant] } }
+}
 const refused = (expected: object) => ({ kind: 'refused', refusal: expected })
 
 /** Claims as the documentation of the providers describes them, read on 2026-11-29. */
@@ -244,7 +248,64 @@ test('any claims give a person in a mapped tenant or a refusal with a sentence',
         { tenant: { map: { a: 'harbourline' } } },
       )
       if (reading.kind === 'refused') expect(explainRefusal(reading.refusal)).toMatch(/^[A-Z].*\.$/s)
-      else expect(reading.person.tenant).toMatch(/^[a-z0-9-]+$/)
+      else expect(reading.person.grants[0]?.tenant).toMatch(/^[a-z0-9-]+$/)
     }),
   )
+})
+
+describe('grants', () => {
+  const grants = { from: ['/groups'] }
+  const granted = (groups: unknown, settings: object = {}, more: Claims = {}) => {
+    const reading = read({ sub: 'ada', groups, ...more }, { grants, ...settings })
+    return reading.kind === 'person' ? reading.person.grants : reading.refusal.code
+  }
+
+  test('give a person roles in several tenants', () => {
+    expect(
+      granted(['/postern/harbourline/viewer', '/staff', '/postern/korvex/admin', '/postern/korvex/viewer']),
+    ).toEqual([
+      { tenant: 'harbourline', roles: ['viewer'] },
+      { tenant: 'korvex', roles: ['viewer', 'admin'] },
+    ])
+    expect(granted({ [`/postern/${id.toUpperCase()}/auditor`]: {} })).toEqual([{ tenant: id, roles: ['auditor'] }])
+  })
+
+  test('have the form of the settings, and tenants by its map', () => {
+    const settings = {
+      grants: { ...grants, form: 'pst_{role}_in.{tenant}' },
+      tenant: { map: { 'Bank AG': 'harbourline' } },
+    }
+    expect(granted(['pst_admin_in.Bank AG', 'pst_viewer_in.korvex', 'pst_viewer_inXkorvex'], settings)).toEqual([
+      { tenant: 'harbourline', roles: ['admin'] },
+      { tenant: 'korvex', roles: ['viewer'] },
+    ])
+  })
+
+  test.each([
+    ['another role', ['/postern/korvex/superuser']],
+    ['a role in other case', ['/postern/korvex/Admin']],
+    ['more before it', ['/evil/postern/korvex/admin']],
+    ['more behind it', ['/postern/korvex/admin/x', '/postern/korvex/admin\n']],
+    ['a tenant that can be none', ['/postern/Korvex Energy/admin', '/postern//admin', '/postern/a/b/admin']],
+    ['no text', [7, null, ['/postern/korvex/admin']]],
+  ])('with %s give nothing', (_what, groups) => {
+    expect(granted(groups)).toBe('tenant_claim_absent')
+  })
+
+  test('come before the claims of one tenant, which count if there are none', () => {
+    const more = { postern_tenant: 'harbourline', postern_roles: ['postern-admin'] }
+    expect(granted(['/postern/korvex/viewer'], {}, more)).toEqual([{ tenant: 'korvex', roles: ['viewer'] }])
+    expect(granted(['/staff'], {}, more)).toEqual([{ tenant: 'harbourline', roles: ['admin'] }])
+  })
+
+  test('are not read without the setting', () => {
+    expect(read({ ...claims, groups: ['/postern/korvex/admin'] })).toMatchObject(
+      person({ tenant: id, roles: ['admin'] }),
+    )
+  })
+
+  test('of more than 100 tenants are refused', () => {
+    const groups = Array.from({ length: 101 }, (_none, at) => `/postern/t${at}/viewer`)
+    expect([granted(groups.slice(1)).length, granted(groups)]).toEqual([100, 'too_many_tenants'])
+  })
 })

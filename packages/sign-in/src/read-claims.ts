@@ -4,12 +4,18 @@ import { resolvePointer } from './pointer.ts'
 import { type SignInRefusal, shorten } from './refusal.ts'
 import type { SignInProvider } from './settings.ts'
 
-export interface Person {
-  readonly subject: string
-  readonly name: string
+/** The roles in one tenant. Two grants can name one tenant, by its id and by its slug. */
+export interface Grant {
   /** The id or the slug of the tenant. */
   readonly tenant: string
   readonly roles: readonly Role[]
+}
+
+export interface Person {
+  readonly subject: string
+  readonly name: string
+  /** At least one. */
+  readonly grants: readonly Grant[]
   /** Why there are no roles. */
   readonly withoutRoles: SignInRefusal | undefined
 }
@@ -25,6 +31,7 @@ const maxSubjectCharacters = 255
 const maxNameCharacters = 200
 /** With the longest subject the context still fits its header. */
 const maxEncodedName = 1200
+const maxGrants = 100
 
 /** Reads who the claims of a verified token describe, and where they may work. On doubt it refuses. */
 export function readClaims(provider: SignInProvider, claims: Claims): ClaimsReading {
@@ -32,14 +39,24 @@ export function readClaims(provider: SignInProvider, claims: Claims): ClaimsRead
   if (typeof subject !== 'string') return { kind: 'refused', refusal: subject }
   const machine = findMachine(claims)
   if (machine !== undefined) return { kind: 'refused', refusal: { code: 'machine_refused', found: shorten(machine) } }
+  const name = readName(provider, claims, subject)
+  const grants = readGrants(provider, claims)
+  if (grants.length > maxGrants) {
+    const refusal: SignInRefusal = {
+      code: 'too_many_tenants',
+      found: `${grants.length}`,
+      wanted: `at most ${maxGrants}`,
+    }
+    return { kind: 'refused', refusal }
+  }
+  if (grants.length > 0) return { kind: 'person', person: { subject, name, grants, withoutRoles: undefined } }
   const tenant = readTenant(provider, claims)
   if (typeof tenant !== 'string') return { kind: 'refused', refusal: tenant }
-  const name = readName(provider, claims, subject)
   const given = readRoles(provider, claims)
   const own = findOwnRole(provider, claims)
   const all = roles.filter((role) => role === own || given.roles.includes(role))
   const withoutRoles = all.length === 0 ? given.refusal : undefined
-  return { kind: 'person', person: { subject, name, tenant, roles: all, withoutRoles } }
+  return { kind: 'person', person: { subject, name, grants: [{ tenant, roles: all }], withoutRoles } }
 }
 
 interface Read {
@@ -96,8 +113,9 @@ function findMachine(claims: Claims): string | undefined {
 
 function readTenant(provider: SignInProvider, claims: Claims): string | SignInRefusal {
   const { from, map, otherwise } = provider.tenant
+  const everywhere = [...(provider.grants?.from ?? []), ...from]
   const read = readFirst(claims, from)
-  if (read === undefined) return otherwise ?? { code: 'tenant_claim_absent', read: from }
+  if (read === undefined) return otherwise ?? { code: 'tenant_claim_absent', read: everywhere }
   const where = { read: [read.pointer], found: shorten(read.value) }
   const candidates = candidatesOf(read.value)
   // Of groups, only those count that the map names.
@@ -108,6 +126,22 @@ function readTenant(provider: SignInProvider, claims: Claims): string | SignInRe
   if (candidates.length > 1) return { code: 'tenant_ambiguous', ...where }
   const [candidate] = candidates
   return (typeof candidate === 'string' ? referenceOf(candidate) : undefined) ?? { code: 'tenant_unknown', ...where }
+}
+
+/** Reads names such as `/postern/harbourline/auditor`. Names of another form, or of an unknown tenant, give nothing. */
+export function readGrants({ grants, tenant: { map } }: SignInProvider, claims: Claims): readonly Grant[] {
+  const read = grants === undefined ? undefined : readFirst(claims, grants.from)
+  if (grants === undefined || read === undefined) return []
+  const found = new Map<string, Set<Role>>()
+  for (const name of candidatesOf(read.value)) {
+    for (const { role, before, after } of typeof name === 'string' ? grants.forms : []) {
+      const given = String(name).slice(before.length, String(name).length - after.length)
+      if (given === '' || name !== before + given + after) continue
+      const tenant = map.get(given) ?? referenceOf(given)
+      if (tenant !== undefined) found.set(tenant, (found.get(tenant) ?? new Set()).add(role))
+    }
+  }
+  return [...found].map(([tenant, theirs]) => ({ tenant, roles: roles.filter((role) => theirs.has(role)) }))
 }
 
 /** A text, the entries of a list, or the keys of an object (Keycloak's organizations). */

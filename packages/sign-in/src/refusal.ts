@@ -16,6 +16,7 @@ export const signInCodes = [
   'tenant_claim_absent',
   'tenant_ambiguous',
   'tenant_unknown',
+  'too_many_tenants',
   'roles_claim_absent',
   'no_mapped_role',
   // Of the console's exchange with the provider:
@@ -62,6 +63,11 @@ export function explainRefusal(refusal: SignInRefusal): string {
   return `${causes[code]}${from}${values.length === 0 ? '' : `: ${values.join(', ')}`}. ${advice[code]}`
 }
 
+/** The sentence about the cause, and the one about the fix. */
+export function describeCode(code: SignInCode): { readonly cause: string; readonly advice: string } {
+  return { cause: causes[code], advice: advice[code] }
+}
+
 const causes: Readonly<Record<SignInCode, string>> = {
   not_a_jwt: 'The token is not a signed JWT',
   token_too_long: 'The token is longer than 8192 characters',
@@ -79,6 +85,7 @@ const causes: Readonly<Record<SignInCode, string>> = {
   tenant_claim_absent: 'The token names no tenant',
   tenant_ambiguous: 'The token names several tenants',
   tenant_unknown: 'The tenant of the token is unknown',
+  too_many_tenants: 'The token names too many tenants',
   roles_claim_absent: 'The token has no roles',
   no_mapped_role: 'None of the roles in the token is mapped',
   provider_error: 'The provider answered with an error',
@@ -103,6 +110,7 @@ const advice: Readonly<Record<SignInCode, string>> = {
   machine_refused: 'Use an API key for integrations.',
   tenant_claim_absent: 'Let the provider add the claim to this token, change `tenant.from`, or set `tenant.otherwise`.',
   tenant_ambiguous: 'Let the claim name one tenant.',
+  too_many_tenants: 'Let the provider leave out groups that this person does not need.',
   tenant_unknown: 'Add the value to `tenant.map`, or let the claim hold the id or the slug of a tenant.',
   roles_claim_absent: 'Let the provider add the claim to this token, or change `roles.from`.',
   no_mapped_role: 'Add the name to `roles.map`, exactly as it was found.',

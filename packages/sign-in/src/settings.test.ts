@@ -80,11 +80,13 @@ providers:
       'providers[0].parameters.state: is not an allowed member name',
     ],
     ['service accounts', [{ ...staff, machines: 'accept' }], 'providers[0].machines: must be refuse'],
-    [
-      'grants',
-      [{ ...staff, grants: { from: ['/groups'] } }],
-      'providers[0].grants: Several tenants of one person cannot',
-    ],
+    ...['/postern/{tenant}', '/{role}/{tenant}/{role}', '/postern/{tenant}/{rolle}'].map(
+      (form): [string, readonly object[], string] => [
+        `grants of the form ${form}`,
+        [{ ...staff, grants: { from: ['/groups'], form } }],
+        'providers[0].grants.form: must hold {tenant} and {role} once each, such as',
+      ],
+    ),
     ['a directory', [{ ...staff, directory: { match: '/sub' } }], 'providers[0].directory: The match with a directory'],
     ['userinfo', [{ ...staff, read: 'userinfo' }], 'providers[0].read: must be access_token or id_token'],
     ['no provider', [], 'providers: must have'],

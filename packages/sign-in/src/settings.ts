@@ -39,6 +39,8 @@ export interface SignInProvider {
   }
   /** By subject, or by verified email address in lower case. */
   readonly people: ReadonlyMap<string, Role>
+  /** Names that hold tenant and role. Undefined: each person has one tenant. */
+  readonly grants: { readonly from: readonly string[]; readonly forms: readonly GrantForm[] } | undefined
 }
 
 const line = z.string().min(1).max(500)
@@ -52,6 +54,27 @@ const tenantReference = z
   .refine((given) => uuidSchema.safeParse(given).success || tenantSlugSchema.safeParse(given).success, {
     message: 'must be the id or the slug of a tenant, as in postern tenants list',
   })
+const grantForm = z
+  .string()
+  .max(200)
+  .refine((form) => form.split('{tenant}').length === 2 && form.split('{role}').length === 2, {
+    message: 'must hold {tenant} and {role} once each, such as /postern/{tenant}/{role}',
+  })
+
+/** What is before and behind the tenant in a name that grants a role. */
+export interface GrantForm {
+  readonly role: Role
+  readonly before: string
+  readonly after: string
+}
+
+function formsOf(form: string): readonly GrantForm[] {
+  return roles.map((each) => {
+    const [before = '', after = ''] = form.replace('{role}', each).split('{tenant}')
+    return { role: each, before, after }
+  })
+}
+
 const laterMember = (what: string) =>
   z.undefined({ message: `${what} cannot be configured in this version. Remove this member` }).optional()
 
@@ -110,7 +133,7 @@ const providerSchema = z.strictObject({
   machines: z
     .literal('refuse', { message: 'must be refuse: service accounts cannot sign in. Use API keys' })
     .default('refuse'),
-  grants: laterMember('Several tenants of one person'),
+  grants: z.strictObject({ from: pointers, form: grantForm.prefault('/postern/{tenant}/{role}') }).optional(),
   directory: laterMember('The match with a directory'),
 })
 
@@ -195,6 +218,7 @@ function toProvider(given: z.output<typeof providerSchema>, prefixes: readonly s
       from: given.roles.from,
       map: given.roles.map === undefined ? undefined : new Map(Object.entries(given.roles.map)),
     },
+    grants: given.grants === undefined ? undefined : { from: given.grants.from, forms: formsOf(given.grants.form) },
     people: new Map(
       Object.entries(given.people).map(([who, theirs]) => [who.includes('@') ? who.toLowerCase() : who, theirs]),
     ),

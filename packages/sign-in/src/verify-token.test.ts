@@ -33,7 +33,7 @@ const verify = async (text: string, settings?: object) => await verifyToken(text
 test('a token of one of the providers is read with the settings of its issuer', async () => {
   expect(await verify(await tokenOf())).toMatchObject({
     kind: 'valid',
-    person: { subject: 'ada', tenant: 'harbourline', roles: ['viewer'] },
+    person: { subject: 'ada', grants: [{ tenant: 'harbourline', roles: ['viewer'] }] },
     expiresAt: usual.exp * 1000,
     provider: { name: 'Staff' },
   })

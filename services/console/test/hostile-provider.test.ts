@@ -60,10 +60,10 @@ describe('an ID token signs nobody in', () => {
   })
 })
 
-test('after the provider rotated its key, people sign in before the cached keys expire', async () => {
+test('after the provider rotated its key, people sign in at once, and a foreign key still signs nobody in', async () => {
   expect(await signIn(createTestBrowser(), {})).toBe(303)
   await provider.rotateKey()
-  await expect.poll(async () => await signIn(createTestBrowser(), {}), { timeout: 20_000 }).toBe(303)
+  expect(await signIn(createTestBrowser(), {})).toBe(303)
   const browser = createTestBrowser()
   expect([await signIn(browser, { foreignKey: true }), await isSignedIn(browser)]).toEqual([403, false])
 })

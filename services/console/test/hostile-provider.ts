@@ -42,7 +42,7 @@ async function createKey(kid: string) {
   return { privateKey, jwk: { ...(await exportJWK(publicKey)), kid, alg: 'ES256', use: 'sig' } }
 }
 
-export async function startHostileProvider(tenantId: string): Promise<HostileProvider> {
+export async function startHostileProvider(tenantId: string | readonly string[]): Promise<HostileProvider> {
   const foreign = await generateKeyPair('ES256')
   let own = await createKey('own')
   const port = await findFreePort()

@@ -182,10 +182,22 @@ const gateway = createServer((request, response) => {
   void (async () => {
     const token = (request.headers.authorization ?? '').replace('Bearer ', '')
     const check = await verifyToken(token, providers, openKeySet)
-    const person = check.kind === 'valid' && check.person.tenant === id ? check.person : undefined
-    const { subject = '', name = '', roles = [] } = person ?? {}
+    const person = check.kind === 'valid' && check.person.grants[0]?.tenant === id ? check.person : undefined
+    const { subject = '', name = '', grants = [] } = person ?? {}
+    const roles = grants[0]?.roles ?? []
     const tenant = { id, name: 'Harbourline Bank' }
-    const body = { kind: 'user', id: subject, label: name, tenant, granted: [], scopes: [], roles, masked: null }
+    const access = [{ ...tenant, roles }]
+    const body = {
+      kind: 'user',
+      id: subject,
+      label: name,
+      tenant,
+      tenants: access,
+      granted: [],
+      scopes: [],
+      roles,
+      masked: null,
+    }
     response.writeHead(person === undefined ? 401 : 200, { 'content-type': 'application/json' })
     response.end(JSON.stringify(person === undefined ? { code: 'invalid_token' } : { ...body, expires_at: null }))
   })()

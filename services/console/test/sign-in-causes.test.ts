@@ -69,6 +69,7 @@ const roleless = {
     id: 'person-1',
     label: 'Ada',
     tenant: { id: tenants.harbourline, name: 'Harbourline' },
+    tenants: [{ id: tenants.harbourline, name: 'Harbourline', roles: [] }],
     granted: [],
     scopes: [],
     roles: [],

@@ -191,6 +191,7 @@ describe('rejections after the sign-in', () => {
         id: 'x',
         label: 'X',
         tenant: { id: tenants.korvex, name: 'Korvex' },
+        tenants: [{ id: tenants.korvex, name: 'Korvex', roles: [] }],
         granted: [],
         scopes: [],
         roles: [],

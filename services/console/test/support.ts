@@ -11,6 +11,7 @@ import {
   startTestSignIn,
   assertNoKeyInLine,
 } from '@postern/local-stack/testing'
+import { tenantHeader } from '@postern/contracts'
 import { decodeJwt } from 'jose'
 import { z } from 'zod'
 import { type RunningConsole, startConsole } from '../src/service.ts'
@@ -47,7 +48,7 @@ export async function startRecordingGateway(): Promise<RecordingGateway> {
       const { method = '', url = '', headers } = request
       requests.push({ method, url, headers, body })
       if (url === '/api/v1/whoami') {
-        const answer = gateway.whoami ?? { status: 200, body: whoamiOf(headers.authorization ?? '') }
+        const answer = gateway.whoami ?? whoamiOf(headers.authorization ?? '', headers[tenantHeader])
         response.writeHead(answer.status, { 'content-type': 'application/json' }).end(JSON.stringify(answer.body))
         return
       }
@@ -82,23 +83,34 @@ export async function startRecordingGateway(): Promise<RecordingGateway> {
   return gateway
 }
 
-function whoamiOf(authorization: string): unknown {
-  const { sub, name, postern_tenant: tenant, postern_roles: given } = decodeJwt(authorization.replace('Bearer ', ''))
+/** As the real gateway, for a token whose `postern_tenant` is one id or a list. */
+function whoamiOf(authorization: string, named: unknown): { readonly status: number; readonly body: unknown } {
+  const { sub, name, postern_tenant: claim, postern_roles: given } = decodeJwt(authorization.replace('Bearer ', ''))
+  const granted = [claim].flat()
+  if (named !== undefined && !granted.includes(named)) return { status: 403, body: { code: 'tenant_not_granted' } }
+  const tenant = granted.length === 1 ? granted[0] : named
   const roles = z
     .array(z.string())
     .parse(given ?? [])
     .map((role) => role.replace('postern-', ''))
-  return {
+  const isUndecided = tenant === undefined
+  const body = {
     kind: 'user',
     id: sub,
     label: name,
-    tenant: { id: tenant, name: 'Harbourline Bank' },
+    tenant: isUndecided ? null : { id: tenant, name: nameOfTenant(tenant) },
+    tenants: granted.map((id) => ({ id, name: nameOfTenant(id), roles })),
     granted: [],
     scopes: [],
-    roles,
+    roles: isUndecided ? [] : roles,
     masked: null,
     expires_at: null,
   }
+  return { status: 200, body }
+}
+
+function nameOfTenant(id: unknown): string {
+  return id === tenants.korvex ? 'Korvex Energy' : 'Harbourline Bank'
 }
 
 export interface ConsoleSystem {
@@ -175,6 +187,7 @@ const sessionSchema = z.object({
   person: z.object({ id: z.string(), name: z.string(), email: z.string().nullable() }),
   tenant: z.object({ id: z.string(), name: z.string() }),
   roles: z.array(z.string()),
+  can_switch: z.boolean(),
   csrf_token: z.string(),
   expires_at: z.iso.datetime(),
   idle_expires_at: z.iso.datetime(),

@@ -1,7 +1,7 @@
 import { type Route, routeTable } from '@postern/contracts'
 import { expect, test } from 'vitest'
-import { exchangeOf, fakeClocks, keyRecord } from '../test/builders.ts'
-import { keyPrincipal, userPrincipal } from './authenticate/principal.ts'
+import { exchangeOf, fakeClocks, keyRecord, personPrincipal } from '../test/builders.ts'
+import { keyPrincipal } from './authenticate/principal.ts'
 import { createAuthorizeRequest } from './authorize-request.ts'
 import type { Match } from './authorize/route-match.ts'
 import { createRateLimit } from './limit/rate-limit.ts'
@@ -76,7 +76,7 @@ test('a rejection for a missing scope challenges for it, and links to the operat
 test('each scope that suffices has its own challenge, under the scheme of the credentials', () => {
   const { authorize } = setUp()
   const { tenantId, tenantName, tenantVersion, tenantLimit, readAt, expiresAt } = keyRecord()
-  const person = userPrincipal(
+  const person = personPrincipal(
     { subject: 'ada', name: 'Ada', roles: [], expiresAt },
     { tenantId, tenantName, tenantStatus: 'active', tenantVersion, tenantLimit, readAt },
   )

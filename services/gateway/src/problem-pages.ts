@@ -8,6 +8,7 @@ export const remedies: Readonly<Record<ProblemCode, string>> = {
   malformed_http: 'The bytes that arrived are no HTTP/1.1 request (RFC 9112). Use a maintained HTTP client.',
   malformed_json:
     'Send the body as JSON (RFC 8259), in UTF-8 and without a byte order mark. An object must not repeat a key, and a number must not need more digits than a double has (RFC 7493).',
+  tenant_required: 'Name one of `allowed` in the header `postern-tenant`. `GET /api/v1/whoami` lists your tenants.',
   missing_credentials: 'Send `Authorization: ApiKey <key>`.',
   invalid_key:
     'Check that the key is complete and unaltered. If it is, ask the administrator of your tenant for a new one.',
@@ -23,6 +24,8 @@ export const remedies: Readonly<Record<ProblemCode, string>> = {
     'Only the pages of the console can make changes for a signed-in person. Reload the page and try again. Programs call the gateway with an API key.',
   filter_not_allowed: 'Send the request without `filter`.',
   address_not_allowed: 'The key is limited to certain networks. Call from one of them, or have the list changed.',
+  tenant_not_granted:
+    'Name one of `allowed` in the header `postern-tenant`, or sign in again after you were given access.',
   tenant_suspended:
     'All keys of the tenant are refused until the platform resumes it. The keys themselves are unchanged.',
   not_found: 'Check the path and the id. Another tenant’s resources get the same response as missing ones.',

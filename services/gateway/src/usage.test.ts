@@ -1,8 +1,8 @@
 import { type UsageReport, usageReportSchema } from '@postern/contracts/internal'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { keyRecord, scripted, silent } from '../test/builders.ts'
-import { keyPrincipal, userPrincipal } from './authenticate/principal.ts'
+import { keyRecord, scripted, silent, personPrincipal } from '../test/builders.ts'
+import { keyPrincipal } from './authenticate/principal.ts'
 import { ContentRefused } from './authenticate/keys-client.ts'
 import { createUsage } from './usage.ts'
 
@@ -50,11 +50,11 @@ describe('a report of usage', () => {
     const { keys, usage, at } = setUp()
     const token = { subject: 'ada', name: 'Ada Lund', roles: ['viewer' as const], expiresAt: 9e12 }
     const tenant = keyRecord()
-    usage.used(userPrincipal(token, tenant), '192.0.2.1', 'gateway.whoami')
+    usage.used(personPrincipal(token, tenant), '192.0.2.1', 'gateway.whoami')
     const failed = usage.flush()
     at(2000)
-    usage.used(userPrincipal({ ...token, roles: ['admin'] }, tenant), '192.0.2.1', 'keys.list')
-    usage.used(userPrincipal({ ...token, subject: 'x'.repeat(256) }, tenant), '192.0.2.1', 'keys.list')
+    usage.used(personPrincipal({ ...token, roles: ['admin'] }, tenant), '192.0.2.1', 'keys.list')
+    usage.used(personPrincipal({ ...token, subject: 'x'.repeat(256) }, tenant), '192.0.2.1', 'keys.list')
     await keys.fail()
     await failed
     void usage.flush()
@@ -92,7 +92,7 @@ describe('a report of usage', () => {
     usage.used(one, '192.0.2.1', 'findings.list')
     usage.denied(one, '192.0.2.3', 'revoked')
     usage.used(
-      userPrincipal({ subject: 'ada', name: 'Ada', roles: [], expiresAt: 9e12 }, keyRecord()),
+      personPrincipal({ subject: 'ada', name: 'Ada', roles: [], expiresAt: 9e12 }, keyRecord()),
       '192.0.2.1',
       'x',
     )
@@ -145,7 +145,7 @@ describe('a line that the keys service always rejects', () => {
     const { recorded, sent, usage } = setUpWithout('bad')
     for (const address of ['192.0.2.1', 'bad', '192.0.2.2', '192.0.2.3']) usage.used(one, address, 'findings.list')
     usage.denied(other, '192.0.2.4', 'revoked')
-    usage.used(userPrincipal({ subject: 'ada', name: 'Ada', roles: [], expiresAt: 9e12 }, keyRecord()), '', 'x')
+    usage.used(personPrincipal({ subject: 'ada', name: 'Ada', roles: [], expiresAt: 9e12 }, keyRecord()), '', 'x')
     await usage.flush()
     expect(recorded.toSorted()).toEqual(['192.0.2.1', '192.0.2.2', '192.0.2.3', '192.0.2.4', 'ada'])
     const before = sent.length

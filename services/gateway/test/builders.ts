@@ -2,12 +2,22 @@ import { randomUUID } from 'node:crypto'
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import { hashKey } from '@postern/api-key'
-import type { KeyRecord, LeaseAnswer } from '@postern/contracts/internal'
+import type { Role } from '@postern/contracts'
+import type { KeyRecord, LeaseAnswer, TenantRecord } from '@postern/contracts/internal'
 import { createLogger } from '@postern/service-kit'
 import type { Clocks } from '../src/authenticate/clocks.ts'
 import type { Timers } from '../src/authenticate/lease.ts'
+import { type Principal, userPrincipal } from '../src/authenticate/principal.ts'
 import type { Exchange } from '../src/exchange.ts'
 import { readHeaders } from '../src/sign/read-headers.ts'
+
+/** A person with these roles in one tenant. */
+export function personPrincipal(
+  token: Parameters<typeof userPrincipal>[0] & { readonly roles: readonly Role[] },
+  tenant: TenantRecord,
+): Principal {
+  return userPrincipal(token, tenant, [{ id: tenant.tenantId, name: tenant.tenantName, roles: token.roles }])
+}
 
 export const silent = createLogger({ service: 'test', level: 'silent' })
 

@@ -1,9 +1,11 @@
 import {
+  type Grant,
   type SignInProvider,
   type TokenCheck,
   explainRefusal,
   findClaim,
   openKeySet,
+  readGrants,
   readSignIn,
   verifyToken,
 } from '@postern/sign-in'
@@ -144,8 +146,27 @@ function describeReading(
   return [
     row('subject', person === undefined ? undefined : mask(person.subject), provider.subject),
     row('name', person === undefined ? undefined : mask(person.name), provider.displayName),
-    row('tenant', person?.tenant, provider.tenant.from),
-    row('roles', person?.roles.join(', '), provider.roles.from),
+    ...describeGrants(provider, claims, person?.grants ?? []).map(([name, value, pointers]) =>
+      row(name, value, pointers),
+    ),
+  ]
+}
+
+/** Tenant and roles, or several tenants with the roles in each. */
+function describeGrants(
+  provider: SignInProvider,
+  claims: Unverified['claims'],
+  grants: readonly Grant[],
+): readonly (readonly [string, string | undefined, readonly string[]])[] {
+  const { tenant, roles, grants: settings } = provider
+  const [only, ...others] = grants
+  const isByGrants = settings !== undefined && readGrants(provider, claims).length > 0
+  if (isByGrants) {
+    return grants.map((grant) => [`tenant ${grant.tenant}`, grant.roles.join(', '), settings.from])
+  }
+  return [
+    ['tenant', others.length === 0 ? only?.tenant : undefined, tenant.from],
+    ['roles', only?.roles.join(', '), roles.from],
   ]
 }
 

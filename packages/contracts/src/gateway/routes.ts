@@ -9,7 +9,13 @@ export const whoamiSchema = z
     kind: z.enum(['api_key', 'user']),
     id: z.string(),
     label: z.string(),
-    tenant: z.object({ id: uuidSchema, name: z.string() }),
+    tenant: z
+      .object({ id: uuidSchema, name: z.string() })
+      .nullable()
+      .meta({ description: 'Null if a person has several tenants and the request names none in `postern-tenant`' }),
+    tenants: z
+      .array(z.object({ id: uuidSchema, name: z.string(), roles: z.array(z.enum(roles)) }))
+      .meta({ description: 'The tenants that the caller can name in `postern-tenant`, with its roles there' }),
     granted: z.array(grantableScopeSchema).meta({ description: 'The granted scopes, including wildcards' }),
     scopes: z.array(z.enum(namedScopes)).meta({ description: 'The named scopes that these include' }),
     roles: z.array(z.enum(roles)),

@@ -4,6 +4,8 @@ export interface DemoPerson {
   readonly email: string
   readonly tenant: string
   readonly roles: readonly string[]
+  /** Roles in several tenants, as `/postern/{tenant}/{role}`. */
+  readonly grants?: readonly string[]
 }
 
 export const demoPeople: readonly DemoPerson[] = [
@@ -13,6 +15,14 @@ export const demoPeople: readonly DemoPerson[] = [
   person('Rosa Kellner', 'korvex', 'admin'),
   person('Tomasz Wrona', 'korvex', 'auditor'),
   person('Leila Haddad', 'korvex', 'viewer'),
+  {
+    id: 'both-auditor',
+    name: 'Ada Lund',
+    email: 'ada.lund@audit.example',
+    tenant: 'harbourline and korvex',
+    roles: ['auditor', 'viewer'],
+    grants: ['/postern/harbourline/auditor', '/postern/korvex/viewer'],
+  },
 ]
 
 function person(name: string, tenant: string, role: string): DemoPerson {

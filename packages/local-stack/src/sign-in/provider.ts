@@ -113,6 +113,7 @@ function configuration(options: DevelopmentProviderOptions): ConstructorParamete
         name: person.name,
         postern_tenant: await tenantId(person.tenant),
         postern_roles: person.roles.map((role) => `postern-${role}`),
+        postern_grants: person.grants,
       }
     },
     // The console needs no consent.

@@ -1,21 +1,28 @@
-import { problemUri, whoamiSchema } from '@postern/contracts'
+import { problemUri, tenantHeader, whoamiSchema } from '@postern/contracts'
 import { idleConnections } from '@postern/service-client'
 import { Pool } from 'undici'
+
+export interface Tenant {
+  readonly id: string
+  readonly name: string
+}
 
 export type WhoIs =
   | {
       readonly kind: 'person'
       readonly id: string
       readonly label: string
-      readonly tenant: { readonly id: string; readonly name: string }
+      /** Null: there are several, and none was named. */
+      readonly tenant: Tenant | null
+      readonly tenants: readonly Tenant[]
       readonly roles: readonly string[]
     }
   | { readonly kind: 'refused'; readonly code: string }
   | { readonly kind: 'unavailable'; readonly cause: unknown }
 
 export interface GatewayClient {
-  /** The gateway logs the request id. */
-  whoIs(accessToken: string, requestId?: string): Promise<WhoIs>
+  /** The gateway logs the request id. `tenantId` chooses one of several tenants. */
+  whoIs(accessToken: string, options?: { readonly requestId?: string; readonly tenantId?: string }): Promise<WhoIs>
   ping(): Promise<void>
   close(): Promise<void>
 }
@@ -37,7 +44,7 @@ const pingWithinMs = 1500
 export function openGateway(url: string): GatewayClient {
   const pool = new Pool(url, gatewayConnections)
   return {
-    whoIs: async (accessToken, requestId) => {
+    whoIs: async (accessToken, { requestId, tenantId } = {}) => {
       try {
         const answer = await pool.request({
           method: 'GET',
@@ -46,13 +53,14 @@ export function openGateway(url: string): GatewayClient {
             accept: 'application/json',
             authorization: `Bearer ${accessToken}`,
             ...(requestId === undefined ? {} : { 'x-request-id': requestId }),
+            ...(tenantId === undefined ? {} : { [tenantHeader]: tenantId }),
           },
           signal: AbortSignal.timeout(whoIsWithinMs),
         })
         const json: unknown = await answer.body.json()
         if (answer.statusCode === 200) {
-          const { kind, id, label, tenant, roles } = whoamiSchema.parse(json)
-          return kind === 'user' ? { kind: 'person', id, label, tenant, roles } : { kind: 'refused', code: 'no_person' }
+          const { kind, ...person } = whoamiSchema.parse(json)
+          return kind === 'user' ? { ...person, kind: 'person' } : { kind: 'refused', code: 'no_person' }
         }
         if (answer.statusCode === 401 || answer.statusCode === 403) return { kind: 'refused', code: codeOf(json) }
         return { kind: 'unavailable', cause: new Error(`the gateway answered ${answer.statusCode}`) }

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import compress from '@fastify/compress'
 import proxy, { type FastifyHttpProxyOptions } from '@fastify/http-proxy'
-import { publicAnswerHeaders, receiptKeys, routeTable } from '@postern/contracts'
+import { publicAnswerHeaders, receiptKeys, routeTable, tenantHeader } from '@postern/contracts'
 import { problem } from '@postern/service-kit'
 import { canonicalTarget } from '@postern/signed-context'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -122,6 +122,8 @@ function requestHeaders(request: ProxiedRequest, headers: IncomingHttpHeaders): 
   if (session === undefined) throw signInRequired()
   const passed: IncomingHttpHeaders = {
     authorization: `Bearer ${session.content.tokens.access}`,
+    // Never another tenant than that of the session, whatever the token grants.
+    [tenantHeader]: session.content.tenant.id,
     'x-request-id': id,
     'x-forwarded-for': forwardedFor(request),
   }

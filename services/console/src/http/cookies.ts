@@ -5,6 +5,8 @@ export interface Cookies {
   /** Several tabs can have one each. */
   signIn(id: string): string
   readonly signOut: string
+  /** The cookie of a sign-in whose person has to choose a tenant. */
+  readonly choice: string
   /** Without an age, the cookie ends with the browser. */
   set(name: string, value: string, maxAgeSeconds?: number): string
   clear(name: string): string
@@ -22,6 +24,7 @@ export function createCookies({ isSecure, basePath }: Pick<Config, 'isSecure' | 
     session: `${prefix}postern-session`,
     signIn: (id) => `${prefix}postern-sign-in-${id}`,
     signOut: `${prefix}postern-sign-out`,
+    choice: `${prefix}postern-choice`,
     set: (name, value, maxAgeSeconds) =>
       `${name}=${value}${attributes}${maxAgeSeconds === undefined ? '' : `; Max-Age=${maxAgeSeconds}`}`,
     clear: (name) => `${name}=${attributes}; Max-Age=0`,

@@ -34,6 +34,11 @@ const messages: Readonly<Record<Refusal, { status: number; title: string; text: 
     title: 'Your organization is suspended',
     text: 'Your organization cannot use Postern until the platform operator resumes it.',
   },
+  tenant_not_granted: {
+    status: 403,
+    title: 'You are not signed in',
+    text: 'Your account no longer has access to this organization. Sign in again to see those that you have.',
+  },
   token_refused: {
     status: 403,
     title: 'Your organization is not registered',
@@ -79,6 +84,24 @@ export function answerProviders(reply: FastifyReply, names: readonly string[], r
   return answerPage(reply, 200, 'Where do you sign in?', links.join(''))
 }
 
+/** For people with several tenants. */
+export function answerTenants(
+  reply: FastifyReply,
+  tenants: readonly { readonly id: string; readonly name: string }[],
+): FastifyReply {
+  const buttons = tenants.map(
+    ({ id, name }) => `<button class="button" name="tenant" value="${escape(id)}">${escape(name)}</button>`,
+  )
+  // With no-referrer the browser would not say that the form is from here.
+  reply.header('referrer-policy', 'strict-origin')
+  return answerPage(
+    reply,
+    200,
+    'Where do you want to work?',
+    `<form method="post" action="tenant">${buttons.join('')}</form>`,
+  )
+}
+
 function escape(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => `&#${character.codePointAt(0) ?? 0};`)
 }
@@ -120,6 +143,8 @@ function answerPage(reply: FastifyReply, status: number, title: string, body: st
   p { margin: 0; color: light-dark(#465651, #b0beb9) }
   code { overflow-wrap: anywhere; color: light-dark(#12201c, #e9f0ed) }
   a { color: light-dark(#085746, #74dcc3) }
+  form { display: grid }
+  button { font: inherit; border: 0; cursor: pointer }
   .button { margin-top: .6rem; padding: 9px 16px; border-radius: 8px; font-weight: 560; text-align: center;
     text-decoration: none; color: light-dark(#fff, #04211a); background: light-dark(#0b6b58, #56cfb3) }
 </style>

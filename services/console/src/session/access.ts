@@ -72,12 +72,14 @@ export function createAccess(parts: AccessParts): Access {
       refresh: result.tokens.refresh ?? refresh,
       id: result.tokens.id ?? content.tokens.id,
     }
-    const known = await gateway.whoIs(tokens.access)
+    const known = await gateway.whoIs(tokens.access, { tenantId: content.tenant.id })
     if (known.kind === 'refused') return await endFor('refused_by_gateway', id)
     // Roles may change within a session, but not the tenant.
-    if (known.kind === 'person' && known.tenant.id !== content.tenant.id) return await endFor('other_tenant', id)
-    const { tenant, roles } = known.kind === 'person' ? known : content
-    return await sessions.replace(session, { tokens, tenant, roles: [...roles] })
+    if (known.kind === 'person' && known.tenant?.id !== content.tenant.id) return await endFor('other_tenant', id)
+    if (known.kind !== 'person') return await sessions.replace(session, { ...content, tokens })
+    const { tenant, tenants, roles } = known
+    const change = { tokens, tenant: tenant ?? content.tenant, roles: [...roles], canSwitch: tenants.length > 1 }
+    return await sessions.replace(session, change)
   }
 
   async function endFor(reason: string, id: string): Promise<undefined> {

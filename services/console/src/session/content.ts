@@ -9,6 +9,8 @@ export const sessionContentSchema = z.object({
   person: z.object({ id: z.string(), name: z.string(), email: z.string().nullable() }),
   tenant: z.object({ id: z.string(), name: z.string() }),
   roles: z.array(z.string()),
+  /** Whether the person has other tenants. */
+  canSwitch: z.boolean().default(false),
   csrfToken: z.string(),
   tokens: z.object({
     access: z.string(),

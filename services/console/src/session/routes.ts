@@ -8,6 +8,8 @@ export interface SessionAnswer {
   readonly person: { readonly id: string; readonly name: string; readonly email: string | null }
   readonly tenant: { readonly id: string; readonly name: string }
   readonly roles: readonly string[]
+  /** Whether the person can sign in to another tenant. */
+  readonly can_switch: boolean
   readonly csrf_token: string
   readonly api_url: string
   readonly expires_at: string
@@ -24,13 +26,14 @@ export function sessionRoutes(
     assertSameOrigin(request, origin)
     const session = await findSession(request, deps)
     if (session === undefined) throw signInRequired()
-    const { person, tenant, roles, csrfToken, tokens } = session.content
+    const { person, tenant, roles, canSwitch, csrfToken, tokens } = session.content
     // Without a refresh token nothing renews the access token.
     const end = tokens.refresh === undefined ? Math.min(session.expiresAt, tokens.accessExpiresAt) : session.expiresAt
     return {
       person,
       tenant,
       roles,
+      can_switch: canSwitch,
       csrf_token: csrfToken,
       api_url: apiUrl,
       expires_at: new Date(end).toISOString(),

@@ -8,7 +8,10 @@ export interface Sessions {
   begin(content: Omit<SessionContent, 'createdAt' | 'csrfToken'>, begunAt: number): Promise<Session | undefined>
   find(id: string | undefined): Promise<Session | undefined>
   use(session: Session): Promise<Session>
-  replace(session: Session, change: Pick<SessionContent, 'tokens' | 'roles' | 'tenant'>): Promise<Session | undefined>
+  replace(
+    session: Session,
+    change: Pick<SessionContent, 'tokens' | 'roles' | 'tenant' | 'canSwitch'>,
+  ): Promise<Session | undefined>
   end(id: string): Promise<void>
   endOf(owner: Owner): Promise<number>
 }

@@ -1,7 +1,8 @@
 import type { Logger } from '@postern/service-kit'
 import { type SignInRefusal, refusalFields } from '@postern/sign-in'
-import type { GatewayClient } from '../api/gateway.ts'
+import type { GatewayClient, Tenant, WhoIs } from '../api/gateway.ts'
 import type { Session } from '../session/content.ts'
+import type { Choice } from './choice.ts'
 import type { Sessions } from '../session/sessions.ts'
 import type { Attempt } from './attempts.ts'
 import { explainToken } from './explain-failure.ts'
@@ -14,12 +15,15 @@ export type Refusal =
   | 'ended_by_provider'
   | 'no_role'
   | 'tenant_suspended'
+  | 'tenant_not_granted'
   | 'token_refused'
   | 'provider_unavailable'
   | 'gateway_unavailable'
 
 export type SignInOutcome =
   | { readonly kind: 'signed_in'; readonly session: Session }
+  /** The person has several tenants. Nobody is signed in yet. */
+  | { readonly kind: 'choice'; readonly choice: Choice; readonly tenants: readonly Tenant[] }
   | { readonly kind: 'refused'; readonly reason: Refusal; readonly cause: SignInRefusal | undefined }
 
 export interface CompleteParts {
@@ -32,12 +36,14 @@ export interface CompleteParts {
   readonly requestId: string
 }
 
-/**
- * Redeems the code and starts a session. The gateway reads tenant and roles, so there is only one mapping of claims.
- */
-export async function completeSignIn(callback: URL, attempt: Attempt, parts: CompleteParts): Promise<SignInOutcome> {
-  const { provider, gateway, sessions, logger, requestId } = parts
-  const refuse = (reason: Refusal, error?: unknown, cause?: SignInRefusal): SignInOutcome => {
+type Refuse = (reason: Refusal, error?: unknown, cause?: SignInRefusal) => SignInOutcome & { kind: 'refused' }
+
+function createRefuse({
+  logger,
+  requestId,
+  provider,
+}: Pick<CompleteParts, 'logger' | 'requestId'> & { readonly provider: Pick<Provider, 'settings'> }): Refuse {
+  return (reason, error, cause) => {
     logger.warn({
       event: 'sign_in_refused',
       reason,
@@ -48,6 +54,14 @@ export async function completeSignIn(callback: URL, attempt: Attempt, parts: Com
     })
     return { kind: 'refused', reason, cause }
   }
+}
+
+/**
+ * Redeems the code and starts a session. The gateway reads tenant and roles, so there is only one mapping of claims.
+ */
+export async function completeSignIn(callback: URL, attempt: Attempt, parts: CompleteParts): Promise<SignInOutcome> {
+  const { provider } = parts
+  const refuse = createRefuse(parts)
   let signedIn: SignedIn
   try {
     signedIn = await provider.finish(callback, attempt)
@@ -56,34 +70,50 @@ export async function completeSignIn(callback: URL, attempt: Attempt, parts: Com
     if (error instanceof ProviderUnavailable) return refuse('provider_unavailable', error, error.refusal)
     throw error
   }
+  const { issuer, begunAt, returnTo } = attempt
+  return await openSession({ issuer, begunAt, returnTo, signedIn }, undefined, parts)
+}
+
+/** Starts a session in the tenant, which the gateway compares with the token. Without a tenant, in the only one. */
+export async function openSession(
+  choice: Choice,
+  tenantId: string | undefined,
+  parts: Omit<CompleteParts, 'provider'> & { readonly provider: Pick<Provider, 'settings'> },
+): Promise<SignInOutcome> {
+  const { provider, gateway, sessions, logger, requestId } = parts
+  const refuse = createRefuse(parts)
+  const { issuer, begunAt, signedIn } = choice
   const { access } = signedIn.tokens
-  const known = await gateway.whoIs(access, requestId)
+  const known: WhoIs = await gateway.whoIs(access, { requestId, ...(tenantId === undefined ? {} : { tenantId }) })
   const explain = (): SignInRefusal => explainToken(access, provider.settings, parts.now())
   switch (known.kind) {
     case 'unavailable':
       return refuse('gateway_unavailable', known.cause)
     case 'refused':
-      return known.code === 'tenant_suspended'
-        ? refuse('tenant_suspended')
-        : refuse('token_refused', undefined, explain())
+      if (known.code === 'tenant_suspended') return refuse('tenant_suspended')
+      // The person had this tenant when the page was shown, or changed the form.
+      if (known.code === 'tenant_not_granted') return refuse('tenant_not_granted')
+      return refuse('token_refused', undefined, explain())
     case 'person':
       break
     default:
       return known satisfies never
   }
-  const { id, label, tenant, roles } = known
+  const { id, label, tenant, tenants, roles } = known
+  if (tenant === null) return { kind: 'choice', choice, tenants }
   if (roles.length === 0) return refuse('no_role', undefined, explain())
   const { subject, sid, tokens, name, email } = signedIn
   const content = {
-    issuer: attempt.issuer,
+    issuer,
     subject,
     sid,
     person: { id, name: name ?? label, email: email ?? null },
     tenant,
     roles: [...roles],
+    canSwitch: tenants.length > 1,
     tokens,
   }
-  const session = await sessions.begin(content, attempt.begunAt)
+  const session = await sessions.begin(content, begunAt)
   if (session === undefined) return refuse('ended_by_provider')
   const isRenewable = tokens.refresh !== undefined
   logger.info({ event: 'signed_in', tenant_id: tenant.id, person_id: id, is_renewable: isRenewable })

@@ -67,5 +67,10 @@ function findFault<T>(error: unknown, schema: z.ZodType<T>): T | undefined {
 export function explainToken(token: string, provider: SignInProvider, now: number): SignInRefusal {
   const check = inspectToken(token, [provider], now)
   if (check.kind === 'refused') return check.refusal
-  return check.person.withoutRoles ?? { code: 'tenant_unknown', found: shorten(check.person.tenant) }
+  return (
+    check.person.withoutRoles ?? {
+      code: 'tenant_unknown',
+      found: shorten(check.person.grants.map(({ tenant }) => tenant).join(', ')),
+    }
+  )
 }

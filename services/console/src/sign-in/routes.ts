@@ -7,7 +7,7 @@ import type { Deps, SignIn } from '../deps.ts'
 import { parseCookies } from '../http/cookies.ts'
 import { assertCsrfToken, assertSameOrigin } from '../http/own-pages.ts'
 import { findSession } from '../http/session-guard.ts'
-import { answerMessage, answerProviders } from '../pages/message-page.ts'
+import { answerMessage, answerProviders, answerTenants } from '../pages/message-page.ts'
 import type { Session } from '../session/content.ts'
 import { randomId } from '../session/sessions.ts'
 import type { Owner } from '../session/store.ts'
@@ -21,7 +21,8 @@ import {
   safeReturnTo,
   sealAttempt,
 } from './attempts.ts'
-import { completeSignIn } from './complete.ts'
+import { choiceLifeMs, keepChoice, takeChoice } from './choice.ts'
+import { type SignInOutcome, completeSignIn, openSession } from './complete.ts'
 import { type LogoutNotice, logoutTokenLifeSeconds } from './logout-token.ts'
 import { type Provider, ProviderUnavailable, findIssuer } from './provider.ts'
 
@@ -31,6 +32,8 @@ const loginQuery = z.object({
   provider: z.coerce.number().optional().catch(undefined),
 })
 const callbackQuery = z.object({ state: z.string().min(1).max(256) })
+const choiceBody = z.object({ tenant: z.uuid() })
+const choiceBodyLimit = 1024
 const logoutBody = z.object({ logout_token: z.string() })
 const logoutBodyLimit = 16_384
 /** How long a person may wait with the sign-out at the provider. */
@@ -95,21 +98,28 @@ export function signInRoutes(
     }
     const parts = { ...deps, provider, requestId: request.id }
     const outcome = await completeSignIn(new URL(request.raw.url ?? '/', origin), attempt, parts)
-    deps.count(outcome.kind === 'signed_in' ? 'signed_in' : outcome.reason)
-    if (outcome.kind === 'refused') {
-      const { reason, cause } = outcome
-      return answerMessage(reply, reason, attempt.returnTo, {
-        code: cause?.code ?? reason,
-        reference: request.id,
-        explanation: explainsSignIn && cause !== undefined ? explainRefusal(cause) : undefined,
-      })
-    }
-    // A new id prevents session fixation.
-    const before = parseCookies(request.headers.cookie).get(cookies.session)
-    if (before !== undefined) await sessions.end(before)
-    return await reply
-      .header('set-cookie', cookies.set(cookies.session, outcome.session.id))
-      .redirect(consoleUrl + attempt.returnTo, 303)
+    return await answerOutcome(request, reply, outcome, attempt.returnTo)
+  })
+
+  // The form of the page that lists the tenants of a person.
+  void app.register(async (scope) => {
+    scope.removeAllContentTypeParsers()
+    addFormParser(scope, choiceBodyLimit)
+    scope.post('/auth/tenant', async (request, reply) => {
+      assertSameOrigin(request, origin)
+      const ticket = parseCookies(request.headers.cookie).get(cookies.choice)
+      reply.header('set-cookie', cookies.clear(cookies.choice))
+      const body = choiceBody.safeParse(request.body)
+      const choice = await takeChoice(store, ticket)
+      const provider = choice === undefined ? undefined : providers.get(choice.issuer)
+      if (choice === undefined || provider === undefined || !body.success) {
+        deps.count('not_ours')
+        logger.info({ event: 'sign_in_refused', reason: 'not_ours' })
+        return answerMessage(reply, 'not_ours', choice?.returnTo)
+      }
+      const outcome = await openSession(choice, body.data.tenant, { ...deps, provider, requestId: request.id })
+      return await answerOutcome(request, reply, outcome, choice.returnTo)
+    })
   })
 
   const answerLogout = async (request: FastifyRequest, reply: FastifyReply): Promise<{ redirect: string }> => {
@@ -155,11 +165,7 @@ export function signInRoutes(
   // Called by the provider without a cookie; the signature authenticates it.
   void app.register(async (scope) => {
     scope.removeAllContentTypeParsers()
-    scope.addContentTypeParser(
-      'application/x-www-form-urlencoded',
-      { parseAs: 'string', bodyLimit: logoutBodyLimit },
-      (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(String(body)))),
-    )
+    addFormParser(scope, logoutBodyLimit)
     scope.post('/auth/backchannel-logout', async (request) => {
       const body = logoutBody.safeParse(request.body)
       const token = body.success ? body.data.logout_token : ''
@@ -178,6 +184,41 @@ export function signInRoutes(
       return {}
     })
   })
+
+  async function answerOutcome(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    outcome: SignInOutcome,
+    returnTo: string,
+  ): Promise<FastifyReply> {
+    switch (outcome.kind) {
+      case 'refused': {
+        const { reason, cause } = outcome
+        deps.count(reason)
+        return answerMessage(reply, reason, returnTo, {
+          code: cause?.code ?? reason,
+          reference: request.id,
+          explanation: explainsSignIn && cause !== undefined ? explainRefusal(cause) : undefined,
+        })
+      }
+      case 'choice': {
+        const ticket = await keepChoice(store, outcome.choice)
+        reply.header('set-cookie', cookies.set(cookies.choice, ticket, choiceLifeMs / 1000))
+        return answerTenants(reply, outcome.tenants)
+      }
+      case 'signed_in': {
+        deps.count('signed_in')
+        // A new id prevents session fixation, and nothing of another tenant is kept.
+        const before = parseCookies(request.headers.cookie).get(cookies.session)
+        if (before !== undefined) await sessions.end(before)
+        return await reply
+          .header('set-cookie', cookies.set(cookies.session, outcome.session.id))
+          .redirect(consoleUrl + returnTo, 303)
+      }
+      default:
+        return outcome satisfies never
+    }
+  }
 
   /** Without an ID token only the provider of everybody can be meant. */
   function findProvider(idToken: string | undefined): Provider | undefined {
@@ -204,6 +245,14 @@ export function signInRoutes(
     reply.header('set-cookie', cookies.clear(name))
     return openAttempt(deps.attemptSeal, sealed, state, deps.now())
   }
+}
+
+function addFormParser(scope: FastifyInstance, bodyLimit: number): void {
+  scope.addContentTypeParser(
+    'application/x-www-form-urlencoded',
+    { parseAs: 'string', bodyLimit },
+    (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(String(body)))),
+  )
 }
 
 /** If a notice names both, it ends only this sign-in (§2.4), and those that the provider gave no `sid`. */

@@ -51,7 +51,10 @@ describe('an access token', () => {
 
   test('without roles is logged once, when it is verified', async () => {
     const withoutRoles = { code: 'no_mapped_role', found: '["admin"]' } as const
-    const check = { kind: 'valid', token: { ...valid.token, roles: [], withoutRoles } } as const
+    const check = {
+      kind: 'valid',
+      token: { ...valid.token, grants: [{ tenant: tenant.tenantId, roles: [] }], withoutRoles },
+    } as const
     const { ask, logged } = setUp({ check, tenants: [foundTenant()] })
     await ask(withToken)
     expect(logged).toEqual([['token_without_roles', withoutRoles]])

@@ -1,4 +1,4 @@
-import { isScimTarget } from '@postern/contracts'
+import { isScimTarget, tenantHeader } from '@postern/contracts'
 import { type SignInRefusal, explainRefusal } from '@postern/sign-in'
 import type { Exchange } from '../exchange.ts'
 import type { FailedAttempts } from '../limit/failed-attempts.ts'
@@ -11,7 +11,8 @@ import { holdsKey, parseCredentials } from './credentials.ts'
 import { type KeyRefusal, decideKey } from './decide.ts'
 import type { RevocationWatermarks } from './revocation-watermarks.ts'
 import type { KeyEntry, KeyLookup } from './key-lookup.ts'
-import { type Principal, userPrincipal } from './principal.ts'
+import { chooseTenant } from './choose-tenant.ts'
+import { type Principal, undecidedPrincipal, userPrincipal } from './principal.ts'
 import { challengeOf, refusalAnswer } from './refusal-answer.ts'
 import type { TenantLookup } from './tenant-lookup.ts'
 
@@ -138,18 +139,34 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
       if (checked.kind === 'refusal') return checked
       token = checked.token
     }
-    const obtained = await tenants.obtain(token.tenant)
-    if (obtained.kind === 'unavailable') return unavailable
-    if (obtained.kind === 'unknown') {
-      failedAttempts.tokens.note(exchange.address)
-      return refusedToken(exchange, { code: 'tenant_unknown', found: token.tenant })
+    const named = exchange.request.headersDistinct[tenantHeader] ?? []
+    if (named.length > 1) return refusal('duplicate_header', { detail: `Send the header ${tenantHeader} once.` })
+    const choice = await chooseTenant(token.grants, named[0], tenants)
+    switch (choice.kind) {
+      case 'unavailable':
+        return unavailable
+      case 'unknown':
+        failedAttempts.tokens.note(exchange.address)
+        return refusedToken(exchange, { code: 'tenant_unknown', found: choice.reference })
+      case 'not_granted':
+        return refusal('tenant_not_granted', { detail: notGranted, allowed: choice.names })
+      case 'undecided':
+        if (exchange.route?.id !== 'gateway.whoami') {
+          return refusal('tenant_required', { detail: nameOne, allowed: choice.names })
+        }
+        exchange.principal = undecidedPrincipal(token, choice.access)
+        return exchange.principal
+      case 'chosen': {
+        const { tenant } = choice
+        const principal = userPrincipal(token, tenant, choice.access)
+        exchange.principal = principal
+        if (tenant.tenantStatus !== 'active') return refusedKey(exchange, 'tenant_suspended')
+        exchange.tenant = tenant
+        return principal
+      }
+      default:
+        return choice satisfies never
     }
-    const { tenant } = obtained
-    const principal = userPrincipal(token, tenant)
-    exchange.principal = principal
-    if (tenant.tenantStatus !== 'active') return refusedKey(exchange, 'tenant_suspended')
-    exchange.tenant = tenant
-    return principal
   }
 
   /** Rejects malformed credentials; no look-up was needed, so failed attempts are not counted. */
@@ -276,6 +293,9 @@ function invalidToken(detail: string): Refusal {
     headers: ['www-authenticate', 'Bearer realm="postern", error="invalid_token"'],
   })
 }
+
+const notGranted = `The access token does not grant the tenant that the header ${tenantHeader} names. Name one of \`allowed\`, or sign in again after access was given.`
+const nameOne = `This person may work in several tenants. Name one of \`allowed\` in the header ${tenantHeader}; GET /api/v1/whoami lists them.`
 
 const unavailable = refusal('auth_unavailable', {
   detail: 'The credentials can be neither accepted nor refused at the moment. Try again.',

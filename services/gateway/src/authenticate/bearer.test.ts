@@ -1,3 +1,4 @@
+import { personPrincipal } from '../../test/builders.ts'
 import { createServer } from 'node:http'
 import { randomRing } from '@postern/local-stack/testing'
 import { roles } from '@postern/contracts'
@@ -7,7 +8,6 @@ import { SignJWT, exportJWK, generateKeyPair } from 'jose'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { readConfig } from '../config.ts'
 import { createTokenVerifier } from './bearer.ts'
-import { userPrincipal } from './principal.ts'
 import { tenant } from '../../test/authentication.ts'
 
 const tenantId = '0197a3c0-7c00-7000-8000-000000000001'
@@ -106,7 +106,7 @@ describe('a provider with a final slash in its name', () => {
     expect(await verify(await tokenOf(other))).toMatchObject({ kind: 'invalid' })
     expect(await verify(await tokenOf(name))).toMatchObject({
       kind: 'valid',
-      token: { subject: 'ada', tenant: tenantId },
+      token: { subject: 'ada', grants: [{ tenant: tenantId }] },
     })
   })
 
@@ -128,14 +128,13 @@ describe('the claims of a token', () => {
     const token = {
       subject: 'ada',
       name: 'Ada L.',
-      tenant: tenantId,
-      roles: expect.any(Array),
+      grants: [{ tenant: tenantId, roles: expect.any(Array) }],
       withoutRoles: undefined,
       expiresAt: exp * 1000,
     }
     const found = await verifierFor(origin).verify(text)
     expect(found).toEqual({ kind: 'valid', token })
-    expect(found.kind === 'valid' && found.token.roles.toSorted()).toEqual(['admin', 'viewer'])
+    expect(found.kind === 'valid' && found.token.grants[0]?.roles.toSorted()).toEqual(['admin', 'viewer'])
   })
 
   test.each([
@@ -181,7 +180,7 @@ describe('the claims of a token', () => {
       const sub = text.repeat(255).slice(0, 254)
       const check = await verifierFor(origin).verify(await tokenOf(origin, { sub, name: text.repeat(300) }))
       if (check.kind !== 'valid') throw new Error('the token was refused')
-      const { context } = userPrincipal({ ...check.token, roles }, tenant)
+      const { context } = personPrincipal({ ...check.token, roles }, tenant)
       expect(parseContext(context)).toMatchObject({ id: sub, label: check.token.name })
       expect([...check.token.name].length).toBeGreaterThan(99)
     },
@@ -199,7 +198,7 @@ describe('the claims of a token', () => {
       ]
       if (named.kind !== 'valid' || unnamed.kind !== 'valid') throw new Error('a token was refused')
       expect(unnamed.token.name).toBe(named.token.name)
-      const { context } = userPrincipal({ ...unnamed.token, roles }, tenant)
+      const { context } = personPrincipal({ ...unnamed.token, roles }, tenant)
       expect(parseContext(context)).toMatchObject({ id: sub, label: named.token.name })
     },
   )
@@ -314,7 +313,7 @@ describe('as time goes on', () => {
     documents.clear()
     // By then the keys of the provider would have to be read again.
     goOn(3000)
-    expect(find(text)).toMatchObject({ subject: 'ada', tenant: tenantId })
+    expect(find(text)).toMatchObject({ subject: 'ada', grants: [{ tenant: tenantId }] })
     expect(await verify(await tokenOf(origin))).toEqual({ kind: 'unavailable' })
     passOn(30_001)
     expect(find(text)).toBeUndefined()

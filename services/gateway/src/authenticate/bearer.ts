@@ -1,17 +1,17 @@
 import { hash } from 'node:crypto'
-import type { Role } from '@postern/contracts'
 import type { Logger } from '@postern/service-kit'
-import { type KeySet, type SignInProvider, type SignInRefusal, openKeySet, verifyToken } from '@postern/sign-in'
+import {
+  type KeySet,
+  type Person,
+  type SignInProvider,
+  type SignInRefusal,
+  openKeySet,
+  verifyToken,
+} from '@postern/sign-in'
 import { createTtlCache } from './ttl-cache.ts'
 
-export interface VerifiedToken {
-  readonly subject: string
-  readonly name: string
-  /** The id or the slug of the tenant. */
-  readonly tenant: string
-  readonly roles: readonly Role[]
-  /** Why there are no roles. */
-  readonly withoutRoles: SignInRefusal | undefined
+/** Holds all tenants of the person. Each request chooses one of them. */
+export interface VerifiedToken extends Person {
   /** Milliseconds since the epoch. */
   readonly expiresAt: number
 }

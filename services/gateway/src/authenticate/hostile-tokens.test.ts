@@ -78,7 +78,7 @@ async function byProvider(changes: Record<string, unknown>, header: object = {})
 test('the control: a token that the provider has signed for us is accepted', async () => {
   expect(await verifier.verify(await byProvider({}))).toMatchObject({
     kind: 'valid',
-    token: { tenant: tenantId, roles: ['admin'] },
+    token: { grants: [{ tenant: tenantId, roles: ['admin'] }] },
   })
   expect(asked).toEqual(['/.well-known/openid-configuration', '/keys'])
 })
@@ -162,7 +162,7 @@ test('roles of another form or without a mapping are ignored', async () => {
   for (const roles of ['admin', ['admin'], ['Postern-Admin'], isRole, [['postern-admin']], [1], null]) {
     expect(await verifier.verify(await byProvider({ postern_roles: roles }))).toMatchObject({
       kind: 'valid',
-      token: { roles: [] },
+      token: { grants: [{ roles: [] }] },
     })
   }
 })

@@ -1,8 +1,8 @@
 import { type GrantableScope, grantableScopes } from '@postern/contracts'
 import { serializeContext } from '@postern/signed-context'
 import { describe, expect, test } from 'vitest'
-import { keyRecord } from '../../test/builders.ts'
-import { keyPrincipal, userPrincipal } from './principal.ts'
+import { keyRecord, personPrincipal } from '../../test/builders.ts'
+import { keyPrincipal } from './principal.ts'
 
 const record = keyRecord({ scopes: ['read:*', 'write:evidence'] })
 const expanded = ['read:universe', 'read:findings', 'write:evidence'] as const
@@ -19,6 +19,8 @@ describe('a key', () => {
       label,
       tenantId,
       tenantName,
+      tenants: undefined,
+      isUndecided: false,
       granted: ['read:*', 'write:evidence'],
       scopes: new Set(expanded),
       roles: [],
@@ -75,13 +77,15 @@ describe('a signed-in person', () => {
     const { tenantId } = tenant
     const token = { subject: 'ada', name: 'Ada Lund', roles: ['viewer', 'auditor'] as const, expiresAt: 9e12 }
     const scopes = ['read:universe', 'read:findings', 'write:evidence', 'write:findings'] as const
-    expect(userPrincipal(token, tenant)).toEqual({
+    expect(personPrincipal(token, tenant)).toEqual({
       kind: 'user',
       id: 'ada',
       limitId: 'ada',
       label: 'Ada Lund',
       tenantId,
       tenantName: 'Harbourline',
+      tenants: [{ id: tenantId, name: 'Harbourline', roles: ['viewer', 'auditor'] }],
+      isUndecided: false,
       granted: ['read:*', 'write:*'],
       scopes: new Set(scopes),
       roles: ['viewer', 'auditor'],

@@ -5,6 +5,7 @@ import { type MintedAssertion, serializeContext } from '@postern/signed-context'
 import type { Limits } from '../limit/rate-limit.ts'
 import type { Use } from '../usage.ts'
 import { createAddressMatcher } from './addresses.ts'
+import type { TenantAccess } from './choose-tenant.ts'
 
 export interface Principal {
   readonly kind: 'api_key' | 'user'
@@ -14,6 +15,10 @@ export interface Principal {
   readonly label: string
   readonly tenantId: string
   readonly tenantName: string
+  /** Those that a person may choose; undefined for a key. */
+  readonly tenants: readonly TenantAccess[] | undefined
+  /** A person who has named none of several tenants may only list them. */
+  readonly isUndecided: boolean
   readonly granted: readonly GrantableScope[]
   readonly scopes: ReadonlySet<NamedScope>
   readonly roles: readonly Role[]
@@ -61,6 +66,8 @@ export function keyPrincipal(record: KeyRecord): Principal {
     label: record.label,
     tenantId: record.tenantId,
     tenantName: record.tenantName,
+    tenants: undefined,
+    isUndecided: false,
     granted,
     scopes,
     roles: noRoles,
@@ -86,16 +93,16 @@ export function keyPrincipal(record: KeyRecord): Principal {
 /** Requests per minute. */
 const personLimit = 1200
 
-export function userPrincipal(
-  token: {
-    readonly subject: string
-    readonly name: string
-    readonly roles: readonly Role[]
-    readonly expiresAt: number
-  },
-  tenant: TenantRecord,
-): Principal {
-  const granted = [...new Set(token.roles.flatMap((role) => roleScopes[role]))]
+interface Token {
+  readonly subject: string
+  readonly name: string
+  readonly expiresAt: number
+}
+
+/** The caller in one tenant. Created for each request, so it never serves another tenant. */
+export function userPrincipal(token: Token, tenant: TenantRecord, access: readonly TenantAccess[]): Principal {
+  const roles = access.find(({ id }) => id === tenant.tenantId)?.roles ?? noRoles
+  const granted = [...new Set(roles.flatMap((role) => roleScopes[role]))]
   const scopes = expandScopes(granted)
   return {
     kind: 'user',
@@ -104,9 +111,11 @@ export function userPrincipal(
     label: token.name,
     tenantId: tenant.tenantId,
     tenantName: tenant.tenantName,
+    tenants: access,
+    isUndecided: false,
     granted,
     scopes,
-    roles: token.roles,
+    roles,
     masked: null,
     expiresAt: token.expiresAt,
     limit: personLimit,
@@ -117,8 +126,37 @@ export function userPrincipal(
       id: token.subject,
       label: token.name,
       scopes: [...scopes],
-      roles: [...token.roles],
+      roles: [...roles],
     }),
+    isAddressAllowed: undefined,
+    limits: undefined,
+    use: undefined,
+    minted: undefined,
+  }
+}
+
+/** Without roles and scopes. Requests count for the first tenant. */
+export function undecidedPrincipal(token: Token, access: readonly TenantAccess[]): Principal {
+  const [first] = access
+  if (first === undefined) throw new Error('only a person with several tenants is undecided')
+  return {
+    kind: 'user',
+    id: token.subject,
+    limitId: token.subject,
+    label: token.name,
+    tenantId: first.id,
+    tenantName: first.name,
+    tenants: access,
+    isUndecided: true,
+    granted: [],
+    scopes: new Set(),
+    roles: noRoles,
+    masked: null,
+    expiresAt: token.expiresAt,
+    limit: personLimit,
+    tenantLimit: personLimit,
+    // Services refuse it.
+    context: '',
     isAddressAllowed: undefined,
     limits: undefined,
     use: undefined,

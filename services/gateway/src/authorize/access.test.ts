@@ -1,8 +1,8 @@
 import { type Role, namedScopes, roleScopes, roles, routeTable } from '@postern/contracts'
 import type { KeyRecord } from '@postern/contracts/internal'
 import { describe, expect, test } from 'vitest'
-import { databaseStart, keyRecord } from '../../test/builders.ts'
-import { type Principal, keyPrincipal, userPrincipal } from '../authenticate/principal.ts'
+import { databaseStart, keyRecord, personPrincipal } from '../../test/builders.ts'
+import { type Principal, keyPrincipal } from '../authenticate/principal.ts'
 import { denialOf } from './access.ts'
 
 function key(scopes: KeyRecord['scopes']): Principal {
@@ -11,7 +11,7 @@ function key(scopes: KeyRecord['scopes']): Principal {
 
 function person(...held: Role[]): Principal {
   const { tenantId, tenantName, tenantVersion, tenantLimit, readAt } = keyRecord()
-  return userPrincipal(
+  return personPrincipal(
     { subject: 'someone', name: 'Someone', roles: held, expiresAt: databaseStart },
     { tenantId, tenantName, tenantStatus: 'active', tenantVersion, tenantLimit, readAt },
   )

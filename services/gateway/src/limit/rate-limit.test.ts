@@ -5,8 +5,8 @@
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type FakeClocks, fakeClocks, keyRecord, settle } from '../../test/builders.ts'
-import { type Principal, keyPrincipal, userPrincipal } from '../authenticate/principal.ts'
+import { type FakeClocks, fakeClocks, keyRecord, settle, personPrincipal } from '../../test/builders.ts'
+import { type Principal, keyPrincipal } from '../authenticate/principal.ts'
 import { type Limits, createRateLimit, limitInWords, windowMs } from './rate-limit.ts'
 import type { TokenSource } from './token-source.ts'
 
@@ -137,7 +137,7 @@ describe('a limit', () => {
     const source = sharedSource(clocks)
     const gateways = [1, 2].map(() => createRateLimit({ source, clocks, gateways: () => 2 }))
     const record = keyRecord({ keyLimit: 1000, tenantLimit: 100 })
-    const person = userPrincipal(
+    const person = personPrincipal(
       { subject: 'ada', name: 'Ada Lund', roles: ['admin'], expiresAt: 9e12 },
       { ...record, readAt: 0 },
     )

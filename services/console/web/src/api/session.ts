@@ -6,6 +6,8 @@ export interface Session {
   readonly person: { readonly id: string; readonly name: string; readonly email: string | null }
   readonly tenant: { readonly id: string; readonly name: string }
   readonly roles: readonly Role[]
+  /** Whether the person can sign in to another tenant. */
+  readonly can_switch?: boolean
   readonly csrf_token: string
   readonly api_url?: string
   readonly expires_at: string
@@ -22,6 +24,11 @@ export async function readSession(signal?: AbortSignal): Promise<Session> {
 export async function signOut(): Promise<string> {
   const { body } = await request<{ redirect: string }>('/auth/logout', { method: 'POST' })
   return body.redirect
+}
+
+/** Where people choose another tenant: a new sign-in and a new session. Pages of this tenant mean nothing there. */
+export function switchUrl(): string {
+  return publicPath('/auth/login?return_to=%2F')
 }
 
 export function signInUrl(): string {

@@ -3,6 +3,7 @@ import { Button } from 'react-aria-components/Button'
 import { Header } from 'react-aria-components/Header'
 import { Menu, MenuItem, MenuSection, MenuTrigger } from 'react-aria-components/Menu'
 import { Popover } from 'react-aria-components/Popover'
+import { switchUrl } from '../api/session.ts'
 import { publicPath } from '../base-path.ts'
 import { Icon } from '../ui/icon.tsx'
 import { useSession } from './session-gate.tsx'
@@ -73,6 +74,17 @@ export function AccountMenu({ isCompact = false }: { readonly isCompact?: boolea
               </MenuItem>
             ))}
           </MenuSection>
+          {session.can_switch === true ? (
+            <MenuItem
+              id="switch"
+              className="menu-item menu-item-apart"
+              textValue="Switch organization"
+              onAction={() => location.assign(switchUrl())}
+            >
+              <Icon name="sync" size={16} />
+              <span>Switch organization</span>
+            </MenuItem>
+          ) : undefined}
           <MenuItem
             id="sign-out"
             className="menu-item menu-item-apart"
