@@ -82,9 +82,9 @@ function assertExpandable({
 
 const fewer = 8
 
-/** Whether the error is ResultTooLarge of tenant-db, which not every service imports. */
+/** Whether the error is ResultTooLargeError of tenant-db, which not every service imports. */
 export function isTooLarge(error: unknown): boolean {
-  return error instanceof Error && error.name === 'ResultTooLarge'
+  return error instanceof Error && error.name === 'ResultTooLargeError'
 }
 
 const maxRemembered = 1000

@@ -2,7 +2,7 @@ import type { Pool, QueryResultRow } from 'pg'
 import { acquire } from './pool.ts'
 import type { Tx } from './session.ts'
 import { Session } from './session.ts'
-import { DatabaseUnavailable } from './sql-error.ts'
+import { DatabaseUnavailableError } from './sql-error.ts'
 
 /** A longer snapshot would keep PostgreSQL from vacuuming. */
 const longestMs = 3_600_000
@@ -132,7 +132,7 @@ async function enter(pool: Pool, tenant: string): Promise<() => void> {
   }
   const timer = setTimeout(() => {
     waiting.splice(waiting.indexOf(here), 1)
-    reject(new DatabaseUnavailable('too many long readings at once'))
+    reject(new DatabaseUnavailableError('too many long readings at once'))
   }, placeWithinMs)
   waiting.push(here)
   await promise

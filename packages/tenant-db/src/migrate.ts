@@ -15,8 +15,8 @@ export interface MigrateOptions {
 }
 
 /** Nothing was changed. */
-export class MigrationRefused extends Error {
-  override readonly name = 'MigrationRefused'
+export class MigrationRefusedError extends Error {
+  override readonly name = 'MigrationRefusedError'
 }
 
 /** All other schemas need this one. */
@@ -71,13 +71,13 @@ async function readMigrations(directory: string | URL): Promise<MigrationFile[]>
   const names = (await readdir(folder)).filter((name) => name.endsWith('.sql')).toSorted()
   const files: MigrationFile[] = []
   for (const name of names) {
-    if (!fileName.test(name)) throw new MigrationRefused(`${name} is not named like 000001_verb_noun.sql`)
+    if (!fileName.test(name)) throw new MigrationRefusedError(`${name} is not named like 000001_verb_noun.sql`)
     if (files.at(-1)?.name.slice(0, 6) === name.slice(0, 6)) {
-      throw new MigrationRefused(`${name} has the same number as ${files.at(-1)?.name}`)
+      throw new MigrationRefusedError(`${name} has the same number as ${files.at(-1)?.name}`)
     }
     const sql = (await readFile(join(folder, name), 'utf8')).replaceAll('\r\n', '\n')
     if (transactionControl.test(sql)) {
-      throw new MigrationRefused(
+      throw new MigrationRefusedError(
         `${name} contains begin or commit, but each file already runs in its own transaction. Remove the statement`,
       )
     }
@@ -108,8 +108,8 @@ function findPending(
   const unknown = [...applied.keys()].filter((name) => !known.has(name))
   if (unknown.length > 0) {
     const [first] = files
-    if (first !== undefined && !applied.has(first.name)) throw new MigrationRefused(isTooOld)
-    throw new MigrationRefused(
+    if (first !== undefined && !applied.has(first.name)) throw new MigrationRefusedError(isTooOld)
+    throw new MigrationRefusedError(
       `schema ${schema} has migrations that this release does not know, so it belongs to a newer one: ${unknown.join(', ')}`,
     )
   }
@@ -119,13 +119,13 @@ function findPending(
     const sha256 = applied.get(file.name)
     if (sha256 === undefined) {
       if (file.name < last) {
-        throw new MigrationRefused(
+        throw new MigrationRefusedError(
           `${schema}: ${file.name} has a lower number than ${last}, which is already applied. Give it a higher number`,
         )
       }
       pending.push(file)
     } else if (sha256 !== file.sha256) {
-      throw new MigrationRefused(
+      throw new MigrationRefusedError(
         `${schema}: ${file.name} was changed after it was applied. Restore it and make the change in a new file`,
       )
     }

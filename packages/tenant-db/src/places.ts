@@ -1,9 +1,9 @@
-import { DatabaseUnavailable } from './sql-error.ts'
+import { DatabaseUnavailableError } from './sql-error.ts'
 
 export type Access = 'read' | 'write'
 
 export interface Places {
-  /** Undefined if a place was free. Rejects with DatabaseUnavailable. */
+  /** Undefined if a place was free. Rejects with DatabaseUnavailableError. */
   enter(tenant: string, access: Access): Promise<void> | undefined
   leave(tenant: string, access: Access): void
   readonly waiting: number
@@ -60,7 +60,7 @@ export function createPlaces(max: number, withinMs: number): Places {
     const queue = queues.get(key) ?? { tenant, access, entries: [] }
     const timer = setTimeout(() => {
       remove(key, queue, enter)
-      reject(new DatabaseUnavailable('no database connection became free'))
+      reject(new DatabaseUnavailableError('no database connection became free'))
     }, withinMs)
     const enter = (): void => {
       clearTimeout(timer)

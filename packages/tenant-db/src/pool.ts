@@ -2,7 +2,7 @@ import type { PoolClient } from 'pg'
 import { Pool } from 'pg'
 import { typeParser } from './query.ts'
 import { type Servers, openServers, socketOf, trySeveral } from './servers.ts'
-import { DatabaseUnavailable } from './sql-error.ts'
+import { DatabaseUnavailableError } from './sql-error.ts'
 
 export interface PoolOptions {
   /** Contains the password. */
@@ -66,13 +66,13 @@ function leaveFormerServer(pool: Pool, servers: Servers): void {
   })
 }
 
-/** Every failure rejects with DatabaseUnavailable. */
+/** Every failure rejects with DatabaseUnavailableError. */
 export async function acquire(pool: Pool): Promise<PoolClient> {
   const servers = severalOf.get(pool)
   try {
     return servers === undefined ? await pool.connect() : await acquireFromAny(pool, servers)
   } catch (cause) {
-    throw new DatabaseUnavailable('no database connection', { cause })
+    throw new DatabaseUnavailableError('no database connection', { cause })
   }
 }
 

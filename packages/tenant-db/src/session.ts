@@ -4,7 +4,7 @@ import { DatabaseError } from 'pg'
 import { destroy, isAltered, whyLost } from './pool.ts'
 import { type Excess, type SentStatement, createLimitedQuery, createQuery } from './query.ts'
 import { socketOf } from './servers.ts'
-import { DatabaseTimeout, DatabaseUnavailable, ResultTooLarge, sqlError } from './sql-error.ts'
+import { DatabaseTimeoutError, DatabaseUnavailableError, ResultTooLargeError, sqlError } from './sql-error.ts'
 
 /** A named statement is prepared once per connection, so a name always has the same text. */
 export interface Statement {
@@ -13,7 +13,7 @@ export interface Statement {
   readonly name?: string
   /** One generic plan fits all values, which avoids planning of cursors. Not for filters such as `$1 is null or …`. */
   readonly plannedOnce?: boolean
-  /** Larger results reject with ResultTooLarge. */
+  /** Larger results reject with ResultTooLargeError. */
   readonly maxBytes?: number
 }
 
@@ -180,7 +180,7 @@ export class Session implements Tx {
     if (this.#notBegun !== undefined && this.#notBegun !== null) return cannotBegin(this.#notBegun)
     const isConsequence = error === undefined || (error instanceof DatabaseError && error.code === consequence)
     if (!isConsequence) return error
-    return this.#firstFailure ?? error ?? new DatabaseUnavailable('the transaction was rolled back')
+    return this.#firstFailure ?? error ?? new DatabaseUnavailableError('the transaction was rolled back')
   }
 
   /** Closes the connection unless its state is known to be good. */
@@ -275,7 +275,7 @@ export class Session implements Tx {
 
   #excessError(excess: Excess, maxBytes: number | undefined): Error {
     if (excess === 'over-share' && this.#budget !== undefined) return this.#budget.refusal()
-    return new ResultTooLarge(`the rows are more than ${maxBytes} bytes`)
+    return new ResultTooLargeError(`the rows are more than ${maxBytes} bytes`)
   }
 
   #watch({ text }: SentStatement, command: string | undefined): void {
@@ -295,10 +295,10 @@ export class Session implements Tx {
 
   #translate(error: unknown): unknown {
     if (error instanceof DatabaseError) return error
-    if (this.#timedOut) return new DatabaseTimeout(`no answer from the database in ${this.#timeoutMs} ms`)
+    if (this.#timedOut) return new DatabaseTimeoutError(`no answer from the database in ${this.#timeoutMs} ms`)
     const why = whyLost(this.#client)
     if (why instanceof DatabaseError) return why
-    return why === undefined ? error : new DatabaseUnavailable('the database connection broke', { cause: why })
+    return why === undefined ? error : new DatabaseUnavailableError('the database connection broke', { cause: why })
   }
 
   #startWaiting(): void {
@@ -334,7 +334,7 @@ function ignore(): void {}
 /** A standby rejects transactions that write. */
 function cannotBegin(error: unknown): unknown {
   if (sqlError(error).kind !== 'other') return error
-  return new DatabaseUnavailable('the database begins no transaction', { cause: error })
+  return new DatabaseUnavailableError('the database begins no transaction', { cause: error })
 }
 
 function isOrdinary(error: unknown): boolean {

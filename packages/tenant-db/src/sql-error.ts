@@ -24,23 +24,23 @@ export interface SqlError {
 }
 
 /** No connection, or it was lost. See `cause`. */
-export class DatabaseUnavailable extends Error {
-  override readonly name = 'DatabaseUnavailable'
+export class DatabaseUnavailableError extends Error {
+  override readonly name = 'DatabaseUnavailableError'
 }
 
 /** The connection was closed. The statement may have run. */
-export class DatabaseTimeout extends Error {
-  override readonly name = 'DatabaseTimeout'
+export class DatabaseTimeoutError extends Error {
+  override readonly name = 'DatabaseTimeoutError'
 }
 
 /** The rows exceed `Statement.maxBytes`. The transaction is otherwise intact. */
-export class ResultTooLarge extends Error {
-  override readonly name = 'ResultTooLarge'
+export class ResultTooLargeError extends Error {
+  override readonly name = 'ResultTooLargeError'
 }
 
 /** Migrations have not run. */
-export class NotMigrated extends Error {
-  override readonly name = 'NotMigrated'
+export class NotMigratedError extends Error {
+  override readonly name = 'NotMigratedError'
 }
 
 const kindOfState: ReadonlyMap<string, SqlErrorKind> = new Map([
@@ -63,8 +63,8 @@ const kindOfState: ReadonlyMap<string, SqlErrorKind> = new Map([
 
 /** By SQLSTATE and constraint name, never by message. */
 export function sqlError(error: unknown): SqlError {
-  if (error instanceof DatabaseUnavailable) return { kind: 'unavailable' }
-  if (error instanceof DatabaseTimeout) return { kind: 'timeout' }
+  if (error instanceof DatabaseUnavailableError) return { kind: 'unavailable' }
+  if (error instanceof DatabaseTimeoutError) return { kind: 'timeout' }
   if (!(error instanceof DatabaseError) || error.code === undefined) return { kind: 'other' }
   return {
     kind: kindOfState.get(error.code) ?? kindOfClass(error.code),

@@ -6,7 +6,13 @@ import type { PoolOptions } from './pool.ts'
 import { acquire, openPool } from './pool.ts'
 import type { RowBudget, Tx } from './session.ts'
 import { Session } from './session.ts'
-import { DatabaseUnavailable, NotMigrated, ResultTooLarge, type SqlErrorKind, sqlError } from './sql-error.ts'
+import {
+  DatabaseUnavailableError,
+  NotMigratedError,
+  ResultTooLargeError,
+  type SqlErrorKind,
+  sqlError,
+} from './sql-error.ts'
 
 /** Signed by the gateway and verified by PostgreSQL. */
 export interface TenantAssertion {
@@ -72,7 +78,7 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
   }
   let closed: Promise<void> | undefined
   const note = (error: unknown): never => {
-    if (error instanceof ResultTooLarge) throw error
+    if (error instanceof ResultTooLargeError) throw error
     observer?.failed(sqlError(error).kind)
     throw error
   }
@@ -132,7 +138,7 @@ export function withRejectionsAsOutage(db: TenantDb, now: () => number): TenantD
     (tenant: TenantAssertion) =>
     (error: unknown): never => {
       if (sqlError(error).kind !== 'assertion' || (endOf(tenant) ?? 0) <= now()) throw error
-      throw new DatabaseUnavailable('PostgreSQL rejected an assertion that has not expired', { cause: error })
+      throw new DatabaseUnavailableError('PostgreSQL rejected an assertion that has not expired', { cause: error })
     }
   return {
     ...db,
@@ -233,7 +239,7 @@ async function write<T>(connections: Connections, tenant: TenantAssertion, work:
     const reason = session.reason(error)
     // The next connection may reach another server.
     if (sqlError(reason).sqlState === readOnly)
-      throw new DatabaseUnavailable('the database is read-only', { cause: reason })
+      throw new DatabaseUnavailableError('the database is read-only', { cause: reason })
     throw reason
   } finally {
     session.release()
@@ -263,7 +269,7 @@ async function ping(pool: Pool, timeoutMs: number, schema: string | undefined): 
       return
     }
     const [row] = await session.query<{ found: boolean }>({ text: findTables, values: [schema] })
-    if (row?.found !== true) throw new NotMigrated()
+    if (row?.found !== true) throw new NotMigratedError()
   } finally {
     session.release()
   }

@@ -1,6 +1,6 @@
 import type { Pool, PoolClient } from 'pg'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { DatabaseUnavailable, type Tx } from '../src/index.ts'
+import { DatabaseUnavailableError, type Tx } from '../src/index.ts'
 import { follow } from '../src/follow.ts'
 import { FakeClient, type FakeQuery } from './fake-client.ts'
 import { sql } from './tenant-tables.ts'
@@ -161,7 +161,7 @@ describe('the connections of a pool', () => {
     const inTime = third.next()
     await vi.advanceTimersByTimeAsync(5000)
     const failure = await late
-    expect(failure).toBeInstanceOf(DatabaseUnavailable)
+    expect(failure).toBeInstanceOf(DatabaseUnavailableError)
     expect(failure).toMatchObject({ message: 'too many long readings at once' })
     // A caller that gave up takes no place.
     await first.return(undefined)

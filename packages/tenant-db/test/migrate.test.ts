@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { TestDatabase } from '@postern/local-stack/testing'
 import { createTestDatabase } from '@postern/local-stack/testing'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { MigrationRefused, ensureDatabase, migrate, tenancyMigrations } from '../src/index.ts'
+import { MigrationRefusedError, ensureDatabase, migrate, tenancyMigrations } from '../src/index.ts'
 import { openClient } from './tenant-tables.ts'
 
 let database: TestDatabase
@@ -42,8 +42,8 @@ describe('a rejected migration', () => {
     await run('edited')
     await put('000001_create_a.sql', 'create schema edited; create table edited.more (id uuid);')
     await put('000002_create_b.sql', 'create table edited.b (id uuid);')
-    await expect(run('edited')).rejects.toThrow(MigrationRefused)
-    await expect(run('edited')).rejects.toMatchObject({ name: 'MigrationRefused' })
+    await expect(run('edited')).rejects.toThrow(MigrationRefusedError)
+    await expect(run('edited')).rejects.toMatchObject({ name: 'MigrationRefusedError' })
     await expect(run('edited')).rejects.toThrow('000001_create_a.sql was changed after it was applied')
     expect(await query("select to_regclass('edited.b') as b")).toEqual([{ b: null }])
   })

@@ -1,8 +1,8 @@
 import { DatabaseError } from 'pg'
 import { describe, expect, test } from 'vitest'
 import {
-  DatabaseTimeout,
-  DatabaseUnavailable,
+  DatabaseTimeoutError,
+  DatabaseUnavailableError,
   type TenantAssertion,
   type TenantDb,
   withRejectionsAsOutage,
@@ -58,8 +58,8 @@ describe('errors that callers can retry', () => {
     )
 
   test.each([
-    ['no database', new DatabaseUnavailable('none')],
-    ['no answer in time', new DatabaseTimeout('late')],
+    ['no database', new DatabaseUnavailableError('none')],
+    ['no answer in time', new DatabaseTimeoutError('late')],
     ['a deadlock', stateOf('40001')],
     ['a rejected assertion', refused],
   ])('%s', async (_what, error) => {

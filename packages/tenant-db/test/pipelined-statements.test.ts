@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { DatabaseTimeout, DatabaseUnavailable, ResultTooLarge, type TenantDb } from '../src/index.ts'
+import { DatabaseTimeoutError, DatabaseUnavailableError, ResultTooLargeError, type TenantDb } from '../src/index.ts'
 import { openPool } from '../src/pool.ts'
 import { Session } from '../src/session.ts'
 import { openPostgresProxy } from './postgres-proxy.ts'
@@ -63,7 +63,7 @@ describe('a statement with a limit of bytes', () => {
         beside.push(other.status === 'fulfilled' && other.value)
         if (one.status === 'rejected') throw one.reason
       })
-      await expect(refused).rejects.toBeInstanceOf(ResultTooLarge)
+      await expect(refused).rejects.toBeInstanceOf(ResultTooLargeError)
       expect(beside).toEqual([[{ n: 1 }]])
     }
     // The same connection continues.
@@ -73,7 +73,7 @@ describe('a statement with a limit of bytes', () => {
   test('can be rejected without ending a write transaction', async () => {
     const db = await openWarm()
     const name = await db.write(tables.mint(tenantId), async (tx) => {
-      await expect(tx.query({ ...rows(3), maxBytes: 10 })).rejects.toBeInstanceOf(ResultTooLarge)
+      await expect(tx.query({ ...rows(3), maxBytes: 10 })).rejects.toBeInstanceOf(ResultTooLargeError)
       return await tx.query({ ...rows(1), maxBytes: 100 })
     })
     expect(name).toHaveLength(1)
@@ -154,7 +154,7 @@ describe('pipelined statements', () => {
     )
     expect(all.at(-1)).toEqual([{ n: 3 }])
     await expect(db.read(tables.mint(tenantId), (tx) => tx.query(sql('select pg_sleep(4)')))).rejects.toBeInstanceOf(
-      DatabaseTimeout,
+      DatabaseTimeoutError,
     )
   })
 
@@ -181,7 +181,7 @@ describe('pipelined statements', () => {
       const session = new Session(client, 10_000)
       const [inserted] = await Promise.allSettled(write(session))
       expect(inserted).toMatchObject({ status: 'rejected', reason: { code: '28000' } })
-      expect(session.reason(undefined)).toBeInstanceOf(DatabaseUnavailable)
+      expect(session.reason(undefined)).toBeInstanceOf(DatabaseUnavailableError)
       session.release()
       expect(await names(await openWarm(), tables.mint(tenantId))).not.toContain('without a transaction')
     } finally {
@@ -202,8 +202,8 @@ describe('pipelined statements', () => {
     })
     await proxy.hasSent('S')
     proxy.cut()
-    await expect(reading).rejects.toBeInstanceOf(DatabaseUnavailable)
-    expect(ended).toEqual([expect.any(DatabaseUnavailable), expect.any(DatabaseUnavailable)])
+    await expect(reading).rejects.toBeInstanceOf(DatabaseUnavailableError)
+    expect(ended).toEqual([expect.any(DatabaseUnavailableError), expect.any(DatabaseUnavailableError)])
     proxy.letGo()
     expect(await outcomes(db, ['select 4 as n'], ['select 5 as n'])).toEqual([[{ n: 4 }], [{ n: 5 }]])
   })

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { createPlaces } from '../src/places.ts'
-import { DatabaseUnavailable } from '../src/index.ts'
+import { DatabaseUnavailableError } from '../src/index.ts'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
@@ -50,7 +50,7 @@ test('a caller that waits too long is rejected and takes no place', async () => 
   expect(places.enter('a', 'write')).toBeUndefined()
   const outcome = places.enter('b', 'write')?.catch((error: unknown) => error)
   vi.advanceTimersByTime(1000)
-  expect(await outcome).toBeInstanceOf(DatabaseUnavailable)
+  expect(await outcome).toBeInstanceOf(DatabaseUnavailableError)
   places.leave('a', 'write')
   expect(places.enter('c', 'write')).toBeUndefined()
 })

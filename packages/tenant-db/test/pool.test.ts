@@ -5,7 +5,7 @@ import { FakeClient } from './fake-client.ts'
 import { openPostgresProxy } from './postgres-proxy.ts'
 import { type TenantTables, addParent, createTenantTables, names, openClient, sql } from './tenant-tables.ts'
 import { destroy } from '../src/pool.ts'
-import { NotMigrated } from '../src/sql-error.ts'
+import { NotMigratedError } from '../src/sql-error.ts'
 
 let tables: TenantTables
 let tenant: { readonly assertion: string }
@@ -27,7 +27,7 @@ describe('the readiness check', () => {
     await expect(db.ping('probe')).resolves.toBeUndefined()
     expect(await db.databaseId()).toMatch(/^[0-9a-f]{16}$/)
     for (const schema of ['nowhere', 'hidden', 'empty']) {
-      await expect(db.ping(schema)).rejects.toThrow(NotMigrated)
+      await expect(db.ping(schema)).rejects.toThrow(NotMigratedError)
     }
     expect(db.stats()).toEqual({ total: 1, idle: 1, waiting: 0 })
   })

@@ -2,7 +2,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { randomUUID } from 'node:crypto'
 import { DatabaseError } from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
-import { DatabaseTimeout, DatabaseUnavailable, type TenantDb } from '../src/index.ts'
+import { DatabaseTimeoutError, DatabaseUnavailableError, type TenantDb } from '../src/index.ts'
 import { FakeClient } from './fake-client.ts'
 import { type TenantTables, addParent, createTenantTables, sql } from './tenant-tables.ts'
 
@@ -22,7 +22,7 @@ describe('a session that waits for a response', () => {
     expect(client.isDestroyed).toBe(true)
     client.asked[0]?.answer(new Error('Connection terminated'))
     const failure = await asked.catch((error: unknown) => error)
-    expect(failure).toBeInstanceOf(DatabaseTimeout)
+    expect(failure).toBeInstanceOf(DatabaseTimeoutError)
     expect(failure).toMatchObject({ message: 'no answer from the database in 1000 ms' })
   })
 
@@ -127,7 +127,7 @@ describe('a session without a started transaction', () => {
       session.begin('read', '')
       client.asked[0]?.answer(stateOf(state))
       const reason = session.reason(stateOf('28000'))
-      expect(reason).toBeInstanceOf(DatabaseUnavailable)
+      expect(reason).toBeInstanceOf(DatabaseUnavailableError)
       expect(reason).toMatchObject({ message: 'the database begins no transaction', cause: { code: state } })
     }
   })
@@ -231,7 +231,7 @@ describe('the reason of a failed transaction', () => {
 
   test('is the rollback if there is no other', () => {
     const reason = new FakeClient().session().reason(undefined)
-    expect(reason).toBeInstanceOf(DatabaseUnavailable)
+    expect(reason).toBeInstanceOf(DatabaseUnavailableError)
     expect(reason).toMatchObject({ message: 'the transaction was rolled back' })
   })
 })

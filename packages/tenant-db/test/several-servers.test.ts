@@ -81,7 +81,7 @@ function realHost(): string {
 test('if no server is reachable, the error has the reason for each', async () => {
   const db = tables.open({ connectionString: urlOf([nobody, '127.0.0.1:2']) })
   await expect(db.ping()).rejects.toMatchObject({
-    name: 'DatabaseUnavailable',
+    name: 'DatabaseUnavailableError',
     cause: { message: 'connect ECONNREFUSED 127.0.0.1:1; connect ECONNREFUSED 127.0.0.1:2' },
   })
 })

@@ -1,7 +1,7 @@
 import { DatabaseError } from 'pg'
 import { describe, expect, test } from 'vitest'
-import { DatabaseTimeout, DatabaseUnavailable, sqlError } from '../src/index.ts'
-import { NotMigrated } from '../src/sql-error.ts'
+import { DatabaseTimeoutError, DatabaseUnavailableError, sqlError } from '../src/index.ts'
+import { NotMigratedError } from '../src/sql-error.ts'
 
 function failure(code: string | undefined, constraint?: string): DatabaseError {
   return Object.assign(new DatabaseError('said by the server', 18, 'error'), { code, constraint })
@@ -43,8 +43,8 @@ describe('sqlError', () => {
   })
 
   test('recognizes this package’s errors for an unavailable database', () => {
-    expect(sqlError(new DatabaseUnavailable('away'))).toStrictEqual({ kind: 'unavailable' })
-    expect(sqlError(new DatabaseTimeout('late'))).toStrictEqual({ kind: 'timeout' })
+    expect(sqlError(new DatabaseUnavailableError('away'))).toStrictEqual({ kind: 'unavailable' })
+    expect(sqlError(new DatabaseTimeoutError('late'))).toStrictEqual({ kind: 'timeout' })
   })
 
   test('returns `other` for errors without a state or from elsewhere', () => {
@@ -54,10 +54,8 @@ describe('sqlError', () => {
   })
 
   test('classifies errors whose names match their classes', () => {
-    expect([new DatabaseUnavailable(''), new DatabaseTimeout(''), new NotMigrated()].map(({ name }) => name)).toEqual([
-      'DatabaseUnavailable',
-      'DatabaseTimeout',
-      'NotMigrated',
-    ])
+    expect(
+      [new DatabaseUnavailableError(''), new DatabaseTimeoutError(''), new NotMigratedError()].map(({ name }) => name),
+    ).toEqual(['DatabaseUnavailableError', 'DatabaseTimeoutError', 'NotMigratedError'])
   })
 })

@@ -307,7 +307,7 @@ test('the service becomes ready when PostgreSQL has its schema', async () => {
   expect(await isReady()).toEqual([200, { status: 'ok', database: expect.stringMatching(/^[0-9a-f]{16}$/) }])
   await rename('keys', 'keys_away')
   try {
-    expect(await isReady()).toEqual([503, { status: 'unavailable', reason: 'NotMigrated' }])
+    expect(await isReady()).toEqual([503, { status: 'unavailable', reason: 'NotMigratedError' }])
   } finally {
     await rename('keys_away', 'keys')
   }

@@ -116,15 +116,15 @@ test('short rows are returned at once, and unknown keys are covered too', async 
 })
 
 test('rows that are too long for one response are returned one at a time, and a row that never fits is an error', async () => {
-  class ResultTooLarge extends Error {
-    override readonly name = 'ResultTooLarge'
+  class ResultTooLargeError extends Error {
+    override readonly name = 'ResultTooLargeError'
   }
   const sizes: number[] = []
   const upTo =
     (most: number, text = '{}') =>
     async (keys: readonly string[]) => {
       sizes.push(keys.length)
-      if (keys.length > most) throw new ResultTooLarge('more')
+      if (keys.length > most) throw new ResultTooLargeError('more')
       return keys.map(() => text)
     }
   const long = 'x'.repeat(9_000_000)

@@ -4,7 +4,7 @@ import { type Stall, bodyError, discardRest, problem, watchStall } from '@poster
 import { Busboy, type BusboyInstance } from '@fastify/busboy'
 import { createBase64Decoder } from './base64-decoder.ts'
 import { faultOfHead, headLimits } from './form-head.ts'
-import { UploadStalled } from './receive.ts'
+import { UploadStalledError } from './receive.ts'
 import { brokenOff, refusalProblem } from './refusal.ts'
 
 export interface FilePart {
@@ -59,7 +59,7 @@ export async function readMultipart(
     await new Promise<void>((resolve, reject) => {
       stall = watchStall(stallMs, {
         isHeld: () => body.isPaused() || body.readableEnded,
-        onStall: () => reject(new UploadStalled()),
+        onStall: () => reject(new UploadStalledError()),
       })
       parser.on('file', (name, stream, given, encoding, mime) => {
         streams.add(stream)
@@ -92,10 +92,10 @@ export async function readMultipart(
     })
   } catch (error) {
     body.unpipe(parser)
-    for (const stream of streams) stream.destroy(new UploadEnded())
+    for (const stream of streams) stream.destroy(new UploadEndedError())
     void discardRest(body)
     await turn.catch(() => undefined)
-    if (error instanceof UploadStalled)
+    if (error instanceof UploadStalledError)
       throw problem('request_timeout', { detail: 'The upload stalled. Send the file again.' })
     throw error
   } finally {
@@ -124,7 +124,7 @@ function decoded(stream: Readable, encoding: string): Readable {
   return pipeline(stream, createBase64Decoder(), () => undefined)
 }
 
-class UploadEnded extends Error {}
+class UploadEndedError extends Error {}
 
 function openParser(contentType: string): BusboyInstance {
   try {

@@ -38,7 +38,7 @@ export async function receiveBody(
   let isStoring = false
   const stall = watchStall(stallMs, {
     isHeld: () => isStoring || body.readableEnded,
-    onStall: () => body.destroy(new UploadStalled()),
+    onStall: () => body.destroy(new UploadStalledError()),
   })
   try {
     scan = await scanner.begin()
@@ -64,7 +64,7 @@ export async function receiveBody(
     void discardRest(body)
     if (isStoreFull(error)) throw storeFull(error)
     if (error instanceof ScannerUnavailableError) throw scannerUnavailable(error)
-    if (error instanceof UploadStalled)
+    if (error instanceof UploadStalledError)
       throw problem('request_timeout', { detail: 'The upload stalled. Send the file again.' })
     if (isAbort(error)) throw brokenOff()
     throw error
@@ -92,7 +92,7 @@ async function both(...tasks: readonly [Promise<void>, Promise<void>]): Promise<
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
 }
 
-export class UploadStalled extends Error {}
+export class UploadStalledError extends Error {}
 
 function createSniffer(allowed: AllowedTypes): {
   add(chunk: Buffer): Promise<void>

@@ -71,7 +71,7 @@ export const userFilters: FilterTable = {
 
 const mostBytes = 4 * 1024 * 1024
 
-/** Rejects with ResultTooLarge if the page has more than `mostBytes`. */
+/** Rejects with ResultTooLargeError if the page has more than `mostBytes`. */
 export async function listUsers(
   tx: Tx,
   { text, values }: Condition,

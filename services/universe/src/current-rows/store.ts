@@ -3,7 +3,7 @@ import { type Tx, statement } from '@postern/tenant-db'
 import { readByIndexes } from '../list/store.ts'
 
 /**
- * JSON text (`rows` of CurrentRowsAnswer), without unknown keys. Rejects with ResultTooLarge if the rows exceed
+ * JSON text (`rows` of CurrentRowsAnswer), without unknown keys. Rejects with ResultTooLargeError if the rows exceed
  * `maxBytes`.
  */
 export async function listCurrentRows(
