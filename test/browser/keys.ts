@@ -189,6 +189,22 @@ export function keyTests(world: () => World): void {
       await search.fill('')
     })
 
+    test('has a page that explains why a request is refused', async () => {
+      const { page } = world()
+      await page.getByRole('link', { name: 'Rotating' }).first().click()
+      await page.getByRole('heading', { name: 'Why was this refused?' }).waitFor()
+      await page.getByRole('textbox', { name: 'Path' }).fill('/api/v1/entities')
+      await page.getByRole('textbox', { name: 'Client address' }).fill('203.0.113.7')
+      await page.getByRole('button', { name: 'Explain' }).click()
+      await page.getByText('A gateway refuses this request: 403 insufficient_scope.').waitFor()
+      await page.getByText('This operation needs the scope read:universe.').waitFor()
+      expect(await accessibilityFaults(page), 'the explanation').toEqual([])
+      await page.getByRole('textbox', { name: 'Client address' }).fill('nowhere')
+      await page.getByRole('button', { name: 'Explain' }).click()
+      await page.getByText('The request could not be explained').waitFor()
+      await open(page, 'API keys')
+    })
+
     test('with a label that is a script is shown as text', async () => {
       const { page } = world()
       await keyOf(world(), script)

@@ -45,6 +45,7 @@ const opening = {
   'POST /api/v1/api-keys/:id/rotate': ['admin'],
   'GET /api/v1/api-keys/:id/events': ['admin'],
   'GET /api/v1/api-keys/:id/usage': ['admin'],
+  'POST /api/v1/api-keys/:id/explain': ['admin'],
   'GET /api/v1/key-policy': ['admin'],
   'PATCH /api/v1/key-policy': ['admin'],
   'GET /api/v1/key-policy/events': ['admin'],

@@ -178,7 +178,7 @@ const rules: readonly ModuleRule[] = [
   {
     name: 'packages-by-their-entries',
     from: /^(?:packages|services)\/([^/]+)\//,
-    to: /^packages\/(?!<own>\/)[^/]+\/(?!src\/(?:internal\/|testing\/|redis\/)?index\.ts$)/,
+    to: /^packages\/(?!<own>\/)[^/]+\/(?!src\/(?:internal\/|testing\/|access\/|redis\/)?index\.ts$)/,
     why: 'what a package does not export is its own',
   },
   {

@@ -136,6 +136,16 @@ function addKeyCommands(program: Command, context: CommandContext): void {
     .argument('<source>', '-, for standard input')
     .option('--tenant <tenant>', 'slug or id of its tenant (default: every tenant is searched)')
     .action(async (source, options) => await (await keyCommands()).findKeyByValue(context, source, options))
+  keyLeaf(
+    keys,
+    'explain',
+    'Show step by step whether a gateway accepts a request with a key; sends nothing',
+    `keys explain ${exampleId} --path /api/v1/findings --address 203.0.113.7`,
+  )
+    .requiredOption('--path <path>', 'path of the request, with or without its query')
+    .requiredOption('--address <address>', 'IPv4 or IPv6 address of the client')
+    .option('--method <method>', 'method of the request', 'GET')
+    .action(async (id, options) => await (await keyCommands()).explainRequest(context, id, options))
   leaf(
     keys,
     'scan',

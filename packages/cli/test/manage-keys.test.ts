@@ -432,3 +432,15 @@ test('a key is found by its value on standard input, in any tenant', async () =>
   const elsewhere = await postern(['keys', 'find', '-', '--tenant', other.slug], {}, key)
   expect(elsewhere).toMatchObject({ code: 4, stdout: '', stderr: 'postern: the tenant has no key with this value\n' })
 })
+
+test('keys explain shows each step of a decision', async () => {
+  const { id } = await createKey()
+  const refused = await postern(
+    `keys explain ${id} --method post --path /api/v1/findings --address 203.0.113.7`.split(' '),
+  )
+  expect(refused).toMatchObject({ code: 0, stderr: '' })
+  expect(refused.stdout).toMatch(/^refused: 403 insufficient_scope\n/)
+  expect(refused.stdout).toMatch(/\nscope +refused +This operation needs the scope write:findings\. /)
+  const accepted = await postern(['keys', 'explain', id, '--path', '/api/v1/findings', '--address', '::1', '--json'])
+  expect(JSON.parse(accepted.stdout)).toMatchObject({ decision: 'accepted', route: 'findings.list' })
+})

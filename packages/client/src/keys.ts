@@ -28,6 +28,8 @@ export interface Keys extends Readable<ApiKey>, Changeable<ApiKey, BodyOf<'updat
   events(target: Target, query?: QueryOf<'listApiKeyEvents'>, options?: CallOptions): Pages<ApiKeyEvent>
   /** The requests of the key by day and by route. */
   usage(target: Target, options?: CallOptions): Promise<AnswerOf<'getApiKeyUsage'>>
+  /** What a gateway would decide about a request with the key, step by step. Sends nothing. */
+  explain(target: Target, request: BodyOf<'explainRequest'>, options?: CallOptions): Promise<AnswerOf<'explainRequest'>>
   /** The tenant's rules for keys. */
   policy(options?: CallOptions): Promise<AnswerOf<'getKeyPolicy'>>
   /** Throws 412 `precondition_failed` if somebody changed the policy since it was read. */
@@ -53,6 +55,8 @@ export function openKeys(connection: Connection): Keys {
       pagesOf(connection, 'listApiKeyEvents', { id: addressOf(target) }, query, options),
     usage: async (target, options = {}) =>
       await connection.call('getApiKeyUsage', { params: { id: addressOf(target) }, ...options }),
+    explain: async (target, body, options = {}) =>
+      await connection.call('explainRequest', { params: { id: addressOf(target) }, body, ...options }),
     policy: async (options = {}) => await connection.call('getKeyPolicy', options),
     updatePolicy: async (policy, body, { ifMatch = etagOf(policy), signal } = {}) =>
       await connection.call('updateKeyPolicy', {

@@ -106,6 +106,7 @@ export const operations = {
   rotateApiKey: ['POST', '/api/v1/api-keys/:id/rotate'],
   listApiKeyEvents: ['GET', '/api/v1/api-keys/:id/events'],
   getApiKeyUsage: ['GET', '/api/v1/api-keys/:id/usage'],
+  explainRequest: ['POST', '/api/v1/api-keys/:id/explain'],
   getKeyPolicy: ['GET', '/api/v1/key-policy'],
   updateKeyPolicy: ['PATCH', '/api/v1/key-policy'],
   listKeyPolicyEvents: ['GET', '/api/v1/key-policy/events'],

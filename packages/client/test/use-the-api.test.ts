@@ -267,6 +267,8 @@ describe('through the gateway', () => {
     const bi = createPosternClient({ baseUrl: stack.gateways[0] ?? '', key: made.key })
     expect(await bi.whoami()).toMatchObject({ label: 'BI' })
     expect(await admin.keys.find(made.key)).toMatchObject({ id: made.id })
+    const asked = { method: 'POST', path: '/api/v1/findings', address: '203.0.113.7' }
+    expect(await admin.keys.explain(made, asked)).toMatchObject({ status: 403, code: 'insufficient_scope' })
     const renamed = await admin.keys.update(await admin.keys.get(made.id), { label: 'BI export' })
     expect(renamed).toMatchObject({ label: 'BI export' })
     const rotated = await admin.keys.rotate(made, { overlap: '1h' })

@@ -23,6 +23,7 @@ const access: Readonly<Record<string, string>> = {
   'POST /api/v1/api-keys/:id/rotate': 'person admin',
   'GET /api/v1/api-keys/:id/events': 'person admin',
   'GET /api/v1/api-keys/:id/usage': 'person admin',
+  'POST /api/v1/api-keys/:id/explain': 'person admin',
   'GET /api/v1/key-policy': 'person admin',
   'PATCH /api/v1/key-policy': 'person admin',
   'GET /api/v1/key-policy/events': 'person admin',

@@ -1,9 +1,9 @@
 import { type Route, routeTable } from '@postern/contracts'
+import type { Match } from '@postern/service-kit/access'
 import { expect, test } from 'vitest'
 import { exchangeOf, fakeClocks, keyRecord, personPrincipal } from '../test/builders.ts'
 import { keyPrincipal } from './authenticate/principal.ts'
 import { createAuthorizeRequest } from './authorize-request.ts'
-import type { Match } from './authorize/route-match.ts'
 import { createRateLimit } from './limit/rate-limit.ts'
 
 const source = { isHealthy: () => true, lease: async () => ({ granted: 0, left: 0, windowLeftMs: 0 }) }

@@ -1,11 +1,11 @@
 import type { Route } from '@postern/contracts'
+import { denialOf } from '@postern/service-kit/access'
 import type { Principal } from './authenticate/principal.ts'
 import { challengeOf } from './authenticate/refusal-answer.ts'
 import type { Exchange } from './exchange.ts'
 import type { RateLimit } from './limit/rate-limit.ts'
 import { type Refusal, refusal } from './refusal.ts'
 import type { Usage } from './usage.ts'
-import { denialOf } from './authorize/access.ts'
 import { suggestPath } from './authorize/suggest-path.ts'
 
 /** Public routes have no caller. */

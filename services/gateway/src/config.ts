@@ -14,7 +14,7 @@ import {
 import { type SignInProvider, signInEnvironment, signInProviders } from '@postern/sign-in'
 import type { KeyRing } from '@postern/signed-context'
 import { z } from 'zod'
-import { parseAddressRanges } from './authenticate/addresses.ts'
+import { parseAddressRanges } from '@postern/service-kit/access'
 
 export interface UpstreamConfig {
   readonly url: string

@@ -16,7 +16,7 @@ import { type ProblemOptions, type Span, countPassedBytes, onceRead } from '@pos
 import type { TenantRecord } from '@postern/contracts/internal'
 import type { KeyEntry } from './authenticate/key-lookup.ts'
 import type { Principal } from './authenticate/principal.ts'
-import type { Match } from './authorize/route-match.ts'
+import type { Match } from '@postern/service-kit/access'
 import type { Limits } from './limit/rate-limit.ts'
 import type { Refusal } from './refusal.ts'
 import type { ClientHeaders } from './sign/read-headers.ts'

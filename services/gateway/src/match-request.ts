@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Pressure, type Span, tooBusy } from '@postern/service-kit'
+import { type Match, type RouteMatcher, matchOverride, targetRemedy } from '@postern/service-kit/access'
 import { type TargetRefusal, canonicalTarget } from '@postern/signed-context'
-import { type Match, type RouteMatcher, matchOverride } from './authorize/route-match.ts'
 import { type Exchange, closeConnection } from './exchange.ts'
 import { type Refusal, refusal } from './refusal.ts'
 import { type ClientHeaders, readHeaders } from './sign/read-headers.ts'
@@ -92,25 +92,4 @@ function isFramingPlain(request: IncomingMessage, transferEncoding: string | und
 
 function targetFault(reason: TargetRefusal): Refusal {
   return refusal(reason === 'too_long' ? 'uri_too_long' : 'non_canonical_path', { detail: targetRemedy(reason) })
-}
-
-function targetRemedy(reason: TargetRefusal): string {
-  switch (reason) {
-    case 'too_long':
-      return 'Shorten the URL.'
-    case 'not_origin_form':
-      return 'Send only the path and query on the request line, not a whole URL.'
-    case 'forbidden_character':
-      return 'Percent-encode characters that a URL must not contain. A path must not contain backslashes or semicolons.'
-    case 'bad_escape':
-      return 'Each % must be followed by two hexadecimal digits, and the escapes must be UTF-8.'
-    case 'forbidden_escape':
-      return 'Write letters, digits, - . _ and ~ as themselves; slashes, backslashes and control characters may not be escaped.'
-    case 'dot_segment':
-      return 'Remove the dot segments.'
-    case 'empty_segment':
-      return 'Remove the empty segment (//).'
-    default:
-      return reason satisfies never
-  }
 }

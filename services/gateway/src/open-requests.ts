@@ -7,7 +7,7 @@ import type { KeyEntry, KeyLookup } from './authenticate/key-lookup.ts'
 import type { Lease } from './authenticate/lease.ts'
 import { refusalAnswer } from './authenticate/refusal-answer.ts'
 import type { TenantLookup } from './authenticate/tenant-lookup.ts'
-import { denialOf } from './authorize/access.ts'
+import { denialOf } from '@postern/service-kit/access'
 import type { Exchange, ProblemAnswer } from './exchange.ts'
 
 export interface OpenRequest {

@@ -2,6 +2,7 @@ import { type App, rememberAnswers } from '@postern/service-kit'
 import { apiKeyRoutes } from './api-key/routes.ts'
 import { auditRoutes } from './audit/routes.ts'
 import type { Deps } from './deps.ts'
+import { explainRoutes } from './explain/routes.ts'
 import { findKeyRoutes } from './leak/find-routes.ts'
 import { lookupRoutes } from './lookup/routes.ts'
 import { memberRoutes } from './member/routes.ts'
@@ -13,6 +14,7 @@ import { usageRoutes } from './usage/routes.ts'
 export function buildApp(app: App, deps: Deps): void {
   rememberAnswers(app, deps.answers)
   apiKeyRoutes(app, deps)
+  explainRoutes(app, deps)
   findKeyRoutes(app, deps)
   auditRoutes(app, deps)
   policyRoutes(app, deps)

@@ -13,6 +13,7 @@ import {
   rotateApiKeyBodySchema,
   updateApiKeyBodySchema,
 } from './api-key.ts'
+import { explainBodySchema, explanationSchema } from './explain.ts'
 import { findApiKeyBodySchema } from './key-value.ts'
 import { memberSchema } from './member.ts'
 import { keyPolicyEventSchema, keyPolicySchema, updateKeyPolicyBodySchema } from './policy.ts'
@@ -143,6 +144,20 @@ export const getApiKeyUsage = defineRoute({
   problems: ['not_found'],
 })
 
+export const explainRequest = defineRoute({
+  ...base,
+  id: 'keys.explain',
+  method: 'POST',
+  path: '/api/v1/api-keys/:id/explain',
+  summary: 'Explain whether a request with a key is accepted',
+  description:
+    'Decides about a request as a gateway would, step by step, with the present settings of the key. Nothing is sent, counted or changed.',
+  params: keyIdParams,
+  body: explainBodySchema,
+  answers: { 200: { description: 'The decision', schema: explanationSchema } },
+  problems: ['not_found'],
+})
+
 export const getKeyPolicy = defineRoute({
   ...base,
   id: 'keys.policy',
@@ -198,6 +213,7 @@ export const keysRoutes = [
   rotateApiKey,
   listApiKeyEvents,
   getApiKeyUsage,
+  explainRequest,
   getKeyPolicy,
   updateKeyPolicy,
   listKeyPolicyEvents,

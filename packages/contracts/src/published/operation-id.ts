@@ -12,6 +12,7 @@ const ids: Readonly<Record<string, string>> = {
   'keys.rotate': 'rotateKey',
   'keys.events': 'listKeyEvents',
   'keys.usage': 'getKeyUsage',
+  'keys.explain': 'explainRequest',
   'keys.policy': 'getKeyPolicy',
   'keys.change-policy': 'updateKeyPolicy',
   'keys.policy-events': 'listKeyPolicyEvents',

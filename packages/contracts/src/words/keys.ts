@@ -1,6 +1,12 @@
 import type { Word } from './word.ts'
 
 export const keyWords: Readonly<Record<string, Word>> = {
+  'ExplainRequest.method': ['Method of the request', 'GET'],
+  'ExplainRequest.path': ['Path of the request', '/api/v1/findings'],
+  'Explanation.steps': ['The checks, in their order'],
+  'ExplanationStep.step': ['What is checked', 'scope'],
+  'ExplanationStep.outcome': ['Result of the check', 'passed'],
+  'ExplanationStep.detail': ['Reason, and what to do', 'The key has the scope read:findings.'],
   'FindApiKey.key': ['The whole value of the key', `postern_${'0'.repeat(49)}`],
   label: ['Name for people', 'BI export'],
   'ApiKey.note': ['What readers should know', 'Runs on the reporting server; renewed every quarter'],

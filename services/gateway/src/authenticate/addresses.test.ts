@@ -1,6 +1,7 @@
 import { Socket } from 'node:net'
+import { createAddressMatcher, parseAddressRanges } from '@postern/service-kit/access'
 import { describe, expect, test } from 'vitest'
-import { createAddressMatcher, createClientAddress, parseAddressRanges } from './addresses.ts'
+import { createClientAddress } from './addresses.ts'
 
 function socketOf(remoteAddress: string): Socket {
   return Object.defineProperty(new Socket(), 'remoteAddress', { value: remoteAddress })

@@ -1,10 +1,10 @@
 import { type GrantableScope, type NamedScope, type Role, roleScopes } from '@postern/contracts'
 import type { KeyRecord, TenantRecord } from '@postern/contracts/internal'
 import { expandScopes, maskKey } from '@postern/api-key'
+import { createAddressMatcher } from '@postern/service-kit/access'
 import { type MintedAssertion, serializeContext } from '@postern/signed-context'
 import type { Limits } from '../limit/rate-limit.ts'
 import type { Use } from '../usage.ts'
-import { createAddressMatcher } from './addresses.ts'
 import type { TenantAccess } from './choose-tenant.ts'
 
 export interface Principal {

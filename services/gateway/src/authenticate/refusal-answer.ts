@@ -1,6 +1,6 @@
 import { isScimTarget } from '@postern/contracts'
+import type { KeyRefusal } from '@postern/service-kit/access'
 import type { Exchange, ProblemAnswer } from '../exchange.ts'
-import type { KeyRefusal } from './decide.ts'
 
 const refusals: Readonly<Record<KeyRefusal, { readonly detail: string; readonly error?: string }>> = {
   key_revoked: { detail: 'The key was revoked and will not work again.', error: 'revoked_key' },

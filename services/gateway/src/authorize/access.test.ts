@@ -1,9 +1,9 @@
 import { type Role, namedScopes, roleScopes, roles, routeTable } from '@postern/contracts'
 import type { KeyRecord } from '@postern/contracts/internal'
+import { denialOf } from '@postern/service-kit/access'
 import { describe, expect, test } from 'vitest'
 import { databaseStart, keyRecord, personPrincipal } from '../../test/builders.ts'
 import { type Principal, keyPrincipal } from '../authenticate/principal.ts'
-import { denialOf } from './access.ts'
 
 function key(scopes: KeyRecord['scopes']): Principal {
   return keyPrincipal(keyRecord({ scopes }))

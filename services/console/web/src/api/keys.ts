@@ -4,6 +4,7 @@ import type {
   ApiKeyUsage,
   CreatedApiKey,
   Enforcement,
+  Explanation,
   GrantableScope,
   OwnerChoice,
 } from '@postern/contracts'
@@ -48,6 +49,18 @@ export function nextPage(link: string | null): string | undefined {
 export async function getKey(id: string, signal: AbortSignal): Promise<ApiKey> {
   const { body } = await request<ApiKey>(`${base}/${encodeURIComponent(id)}`, { signal })
   return body
+}
+
+export interface AskedRequest {
+  readonly method: string
+  readonly path: string
+  readonly address: string
+}
+
+/** Returns what a gateway would decide about a request with the key. */
+export async function explainRequest(id: string, asked: AskedRequest, signal: AbortSignal): Promise<Explanation> {
+  const path = `${base}/${encodeURIComponent(id)}/explain`
+  return (await request<Explanation>(path, { method: 'POST', body: asked, signal })).body
 }
 
 /** Throws a 404 problem if no key of the tenant has this value. */

@@ -14,6 +14,7 @@ import { When, distance } from '../ui/when.tsx'
 import { AdminsOnly, useAdmin } from './admins-only.tsx'
 import { AuditTrail } from './audit-trail.tsx'
 import { CallableRoutes } from './callable-routes.tsx'
+import { ExplainCard } from './explain-card.tsx'
 import { ScopeList, StateBadge } from './key-parts.tsx'
 import { useKeys } from './keys-store.tsx'
 import { attentionOf, oldDays, rotatedIds } from './select-keys.ts'
@@ -142,6 +143,7 @@ function KeyPageOf({ keyRead: key, usage, events, onOpen }: KeyPageProps) {
       {isRotated ? undefined : <Warnings apiKey={apiKey} now={now} onRotate={rotate} />}
       <Facts apiKey={apiKey} now={now} />
       <UsageChart usage={usage.resource} onRetry={usage.reload} />
+      <ExplainCard key={apiKey.id} id={apiKey.id} />
       <div className="key-columns">
         <CallableRoutes
           scopes={apiKey.scopes}

@@ -1,0 +1,146 @@
+import { expandScopes } from '@postern/api-key'
+import { type DecisionStep, type Explanation, type ProblemCode, decisionSteps, problemTypes } from '@postern/contracts'
+import type { KeyRecord } from '@postern/contracts/internal'
+import {
+  type KeyRefusal,
+  type RouteMatcher,
+  createAddressMatcher,
+  denialOf,
+  refusalOfKey,
+  targetRemedy,
+} from '@postern/service-kit/access'
+import { canonicalTarget } from '@postern/signed-context'
+
+export interface AskedRequest {
+  readonly method: string
+  readonly path: string
+  readonly address: string
+}
+
+interface Verdict {
+  readonly step: DecisionStep
+  readonly code: ProblemCode
+  readonly detail: string
+}
+
+/** Decides with the functions of the gateway, in its order (services/gateway/src/pipeline.ts). `now`: database clock. */
+export function explainDecision(
+  { method, path, address }: AskedRequest,
+  record: KeyRecord,
+  now: number,
+  match: RouteMatcher,
+): Explanation {
+  const target = canonicalTarget(path)
+  if (!target.ok) {
+    const code = target.reason === 'too_long' ? 'uri_too_long' : 'non_canonical_path'
+    return refused({ step: 'target', code, detail: targetRemedy(target.reason) }, {}, null)
+  }
+  const found = match(method, target.path)
+  const route = found.kind === 'route' ? found.route : undefined
+  if (route?.access.kind === 'public') return publicRoute(route.id)
+
+  const passed: Partial<Record<DecisionStep, string>> = {
+    target: 'The path is in its canonical form.',
+    state: 'The key is not revoked.',
+    expiry: `The key is valid until ${inWords(record.expiresAt)}.`,
+    tenant: 'The tenant is active.',
+    address:
+      record.allowedAddresses.length === 0
+        ? 'The key has no limit of addresses.'
+        : `${address} is among the allowed addresses.`,
+  }
+  const isAllowed = record.allowedAddresses.length === 0 ? undefined : createAddressMatcher(record.allowedAddresses)
+  const keyRefusal = refusalOfKey(
+    record.revoked,
+    now >= record.expiresAt,
+    record.tenantStatus === 'active',
+    isAllowed,
+    address,
+  )
+  const routeId = route?.id ?? null
+  if (keyRefusal !== undefined) return refused(verdictOf(keyRefusal, record, address), passed, routeId)
+
+  if (found.kind === 'none') {
+    const detail = 'There is no such route. Compare the path with the reference, including its case and its end.'
+    return refused({ step: 'route', code: 'not_found', detail }, passed, null)
+  }
+  if (found.kind === 'method') {
+    const detail = `This path supports ${found.allowed.join(', ')}, but not ${method}.`
+    return refused({ step: 'route', code: 'method_not_allowed', detail }, passed, null)
+  }
+  passed.route = `The operation is ${found.route.id}: ${found.route.summary}.`
+  const caller = { kind: 'api_key', granted: record.scopes, scopes: expandScopes(record.scopes), roles: [] } as const
+  const denial = denialOf(found.route, caller)
+  if (denial !== undefined) {
+    return refused({ step: 'scope', code: denial.code, detail: denial.detail }, passed, routeId)
+  }
+  passed.scope = `The key has the scopes ${record.scopes.join(', ')}, which suffice.`
+  const limit = `The key may send ${record.keyLimit} requests a minute, and its tenant ${record.tenantLimit}. Only gateways count them.`
+  const steps = stepsOf(passed, { step: 'limit', outcome: 'unknown', detail: limit })
+  return { decision: 'accepted', status: null, code: null, route: routeId, steps }
+}
+
+function publicRoute(route: string): Explanation {
+  const passed = { target: 'The path is in its canonical form.' }
+  const detail = `The operation ${route} needs no key and ignores one.`
+  return {
+    decision: 'accepted',
+    status: null,
+    code: null,
+    route,
+    steps: stepsOf(passed, { step: 'route', outcome: 'passed', detail }),
+  }
+}
+
+const stepOf: Readonly<Record<KeyRefusal, DecisionStep>> = {
+  key_revoked: 'state',
+  key_expired: 'expiry',
+  tenant_suspended: 'tenant',
+  address_not_allowed: 'address',
+}
+
+function verdictOf(code: KeyRefusal, record: KeyRecord, address: string): Verdict {
+  const step = stepOf[code]
+  switch (code) {
+    case 'key_revoked':
+      return { step, code, detail: 'The key is revoked and will not work again. Create a new key.' }
+    case 'key_expired':
+      return { step, code, detail: `The key expired at ${inWords(record.expiresAt)}. Create a new key.` }
+    case 'tenant_suspended':
+      return { step, code, detail: 'The operator of the platform has suspended the tenant.' }
+    case 'address_not_allowed': {
+      const allowed = record.allowedAddresses.join(', ')
+      return { step, code, detail: `${address} is not within ${allowed}, to which the key is limited.` }
+    }
+    default:
+      return code satisfies never
+  }
+}
+
+function refused(
+  { step, code, detail }: Verdict,
+  passed: Partial<Record<DecisionStep, string>>,
+  route: string | null,
+): Explanation {
+  const { status } = problemTypes[code]
+  return { decision: 'refused', status, code, route, steps: stepsOf(passed, { step, outcome: 'refused', detail }) }
+}
+
+/** Returns every step: those before the last passed, or were skipped; those after it were skipped. */
+function stepsOf(
+  passed: Partial<Record<DecisionStep, string>>,
+  last: Explanation['steps'][number],
+): Explanation['steps'] {
+  const end = decisionSteps.indexOf(last.step)
+  return decisionSteps.map((step, place) => {
+    if (place === end) return last
+    const detail = place < end ? passed[step] : undefined
+    return detail === undefined
+      ? { step, outcome: 'skipped', detail: 'Not checked.' }
+      : { step, outcome: 'passed', detail }
+  })
+}
+
+function inWords(epochMs: number): string {
+  return new Date(epochMs).toISOString()
+}
