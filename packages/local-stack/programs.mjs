@@ -23,7 +23,6 @@ const programs = {
   postern: 'packages/cli/src/main.ts',
 }
 
-/** Running processes may still load parts of older builds. */
 const keptMs = 7 * 86_400_000
 
 /** Node 18.0 has no `recursive` option. */

@@ -1,6 +1,5 @@
 export const namedScopes = ['read:universe', 'read:findings', 'write:evidence', 'write:findings', 'admin:sync'] as const
 
-/** Expanded for each request. */
 export const wildcardScopes = ['read:*', 'write:*', 'admin:*', '*'] as const
 
 export type NamedScope = (typeof namedScopes)[number]
@@ -8,7 +7,6 @@ export type WildcardScope = (typeof wildcardScopes)[number]
 
 export type GrantableScope = NamedScope | WildcardScope
 
-/** Anything else is denied. */
 const coveredBy: ReadonlyMap<string, readonly string[]> = new Map(
   [...namedScopes, ...wildcardScopes].map((scope) => {
     const action = scope.split(':', 1)[0] ?? ''

@@ -6,7 +6,6 @@ const allAlgorithms = ['sha-256', 'sha-512'] as const satisfies readonly DigestA
 
 export type ContentDigest =
   | { readonly kind: 'none' }
-  /** In lower-case hexadecimal. */
   | { readonly kind: 'given'; readonly digests: ReadonlyMap<DigestAlgorithm, string> }
   | { readonly kind: 'malformed'; readonly reason: string }
 

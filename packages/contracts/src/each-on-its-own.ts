@@ -1,6 +1,5 @@
 import { z } from 'zod'
 
-/** An item that is parsed separately. */
 export type OwnItem<T> = { readonly ok: true; readonly item: T } | { readonly ok: false; readonly error: z.ZodError }
 
 const documentedAs = new WeakMap<z.core.$ZodType, () => z.ZodType>()

@@ -238,7 +238,6 @@ function problems(route: Route): Json {
   )
 }
 
-/** SCIM has fewer statuses. */
 function scimErrors(route: Route): Json {
   const byStatus = Map.groupBy(problemsOf(route), scimStatusOf)
   return Object.fromEntries(

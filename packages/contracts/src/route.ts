@@ -63,11 +63,9 @@ export interface Route {
   >
   /** Also of the gateway's rejections. */
   readonly onEveryAnswer?: Readonly<Record<string, { readonly description: string; readonly value: string }>>
-  /** Default: the members of an item. */
   readonly csvColumns?: readonly string[]
   /** As tus 1.0 requires. */
   readonly acceptsMethodOverride?: true
-  /** Beyond those of every route. */
   readonly problems: readonly ProblemCode[]
   /** Bodies and errors of SCIM 2.0; unknown members are ignored. */
   readonly dialect?: 'scim'

@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { documentAs } from './each-on-its-own.ts'
 
-/** The caller parses the values. */
 export function onceOrRepeated(
   most: number,
   documented: () => { readonly one: z.ZodType; readonly commas?: z.ZodType },

@@ -88,7 +88,6 @@ export function ringsOf(component: ComponentName): readonly RingName[] {
   return rings[component] ?? []
 }
 
-/** Each named after its variable. */
 export function filesOf(component: ComponentName): readonly string[] {
   return [...ringsOf(component), ...derived[component]]
 }

@@ -68,13 +68,11 @@ export interface Secrets {
   readonly checkpointKeyFile: string
   /** An administrator puts the console's OpenID client secret there. */
   readonly oidcClientSecretFile: string
-  /** Services receive the path. */
   ringFile(name: RingName): string
   /** Derived at each start, such as a connection string. */
   put(name: string, value: string): Promise<string>
 }
 
-/** Each service's own signing ring. */
 export const signingRings = {
   keys: 'POSTERN_SIGNING_KEYS',
   findings: 'POSTERN_SIGNING_FINDINGS',

@@ -12,7 +12,6 @@ export interface InstallationAddresses {
    * `host:port,host:port?target_session_attrs=read-write`.
    */
   readonly pooler?: string | undefined
-  /** For migrations, in the same form. */
   readonly postgres?: string | undefined
   /** `host:port`, or a URL without a password: `rediss://host:port`, `redis+sentinel://a:26379,b:26379/group`. */
   readonly redis?: string | undefined
@@ -110,7 +109,6 @@ export async function readUrls(folder: string, given: InstallationAddresses): Pr
   }
 }
 
-/** A user name in the file stays. */
 function redisLogin(
   component: RedisClientName,
   named: string | undefined,

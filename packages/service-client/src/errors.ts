@@ -28,7 +28,6 @@ export class NoAnswerError extends Error {
 /** The request can be repeated. */
 export class ServiceUnavailableError extends Error {
   override readonly name = 'ServiceUnavailableError'
-  /** For people: "The findings service". */
   readonly service: string
 
   constructor(service: string, cause: unknown) {

@@ -8,7 +8,6 @@ import { NoAnswerError, ServiceUnavailableError } from './errors.ts'
 import { signHeaders } from './sign-headers.ts'
 
 export interface ServiceClientOptions {
-  /** For people: "The findings service". */
   readonly service: string
   /** Its path precedes each target. */
   readonly baseUrl: string
@@ -32,12 +31,9 @@ export interface ServiceRequest {
   readonly target: string
   readonly caller: Caller
   readonly assertion: string
-  /** Default: a random UUID. */
   readonly requestId?: string
   readonly body?: unknown
-  /** Names in lower case. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Default: that of the client. */
   readonly timeoutMs?: number
   /** Only for requests that change nothing. */
   readonly isRepeatable?: boolean

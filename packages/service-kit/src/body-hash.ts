@@ -8,7 +8,6 @@ export interface BodyHash {
 
 const formPattern = /^multipart\/form-data *; *boundary=(?:"([^"\\]{16,70})"|([^\s"\\;,]{16,70}))$/i
 
-/** More than an accepted form has. */
 const maxBoundaries = 1000
 
 /** RFC 2046, section 5.1.1. The boundary differs each time the form is sent. */

@@ -22,7 +22,6 @@ export interface BaseConfig {
   readonly drainMs: number
   /** Event loop delay in milliseconds above which requests get 503. 0: never. */
   readonly maxEventLoopDelayMs: number
-  /** Further connections are closed. */
   readonly maxSockets: number
   readonly bodyTimeoutMs: number
   readonly shares: ShareLimits

@@ -194,7 +194,6 @@ interface Registration {
   readonly success: number
   readonly contract?: Route
   readonly handler: (input: Inputs & RequestInfo & Keeping) => Promise<unknown>
-  /** Runs after the commit. */
   readonly complete?: (written: unknown, request: Pick<RequestInfo, 'context'>) => Promise<unknown>
   readonly repeatable?: {
     readonly memory: AnswerMemory

@@ -5,7 +5,6 @@ export interface DatabaseConfig {
   /** With the role's password. A secret. */
   readonly connectionString: string
   readonly maxConnections: number
-  /** For a new or free connection. */
   readonly connectTimeoutMs: number
   readonly queryTimeoutMs: number
 }

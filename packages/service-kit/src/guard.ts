@@ -24,7 +24,6 @@ declare module 'fastify' {
   }
 }
 
-/** Before the body is read. */
 export function guardRoutes(
   app: FastifyInstance,
   verifiers: ReadonlyMap<string, Verifier>,

@@ -8,7 +8,6 @@ import type { Logger } from './logger.ts'
 import { bodyError } from './input-errors.ts'
 import { problem } from './problem.ts'
 
-/** Opaque to this package. */
 export interface ChangeTransaction {
   execute(statement: {
     readonly text: string

@@ -3,7 +3,6 @@ import { bodyError, pointerTo } from './input-errors.ts'
 import { type JsonFault, findJsonFault } from './json-scan.ts'
 import { type ProblemError, problem } from './problem.ts'
 
-/** More than any resource needs. */
 export const maxJsonDepth = 32
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })

@@ -91,7 +91,6 @@ class Scanner {
     }
   }
 
-  /** NaN at the end. */
   #peek(): number {
     this.#space()
     return this.#text.charCodeAt(this.#at)

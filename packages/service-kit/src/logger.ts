@@ -36,7 +36,6 @@ function maskKeys(line: string): string {
   return line.includes('postern_') ? line.replaceAll(keyPattern, 'postern_•••••') : line
 }
 
-/** Members that contain no data. */
 const plainFields = [
   'code',
   'syscall',

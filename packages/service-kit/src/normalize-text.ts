@@ -39,7 +39,6 @@ export function normalizeBody(body: unknown, exact: readonly string[] = []): unk
   }
 }
 
-/** Known names are ASCII. */
 export function normalizeParameters(parameters: unknown): unknown {
   if (typeof parameters !== 'object' || parameters === null) return parameters
   const given = Object.entries(parameters)

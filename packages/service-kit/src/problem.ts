@@ -6,9 +6,7 @@ export interface ProblemOptions {
   readonly errors?: readonly InputError[] | undefined
   readonly required_scope?: string | undefined
   readonly granted_scopes?: readonly string[] | undefined
-  /** Where the reference describes the operation. */
   readonly documentation?: string | undefined
-  /** Methods or states. */
   readonly allowed?: readonly string[] | undefined
   readonly retryAfterSeconds?: number | undefined
   readonly cause?: unknown

@@ -18,7 +18,6 @@ export interface StoredList<R extends Route, Tx, Asked, Row, Key> {
   readonly source: ListSource<Tx>
   /** Rows in memory. Default: 500. */
   readonly exportBatch?: number
-  /** Keys come from clients. */
   key(input: ContractInput<R>): z.ZodType<Key>
   asked(input: ContractInput<R>): Asked | Promise<Asked>
   /** Whether the parent of the list exists; otherwise 404. */

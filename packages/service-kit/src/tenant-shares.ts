@@ -8,9 +8,7 @@ import { type WaitingLine, type WaitingRequest, createWaitingLine } from './wait
 export interface ShareLimits {
   /** Until their answers have been read. */
   readonly maxRequests: number
-  /** Open exports and expanded answers. */
   readonly maxLargeAnswers: number
-  /** Request bodies and rows of all tenants. */
   readonly maxBytes: number
 }
 
@@ -47,7 +45,6 @@ export interface RequestShare {
   readonly rowBytes: number
   readonly rowCount: number
   refusal(): Error
-  /** Releases rows that were passed on. */
   releaseRows(): void
   /** Until the answer was sent. Throws a ShareExceededError. */
   hold(bytes: number): void

@@ -4,9 +4,7 @@ import type { TenantAssertion, TenantDb } from './tenant-transaction.ts'
 
 /** Identified by hashes of 32 bytes. */
 export interface RepeatableRequest {
-  /** Hash of principal, route and key. */
   readonly slot: Buffer
-  /** Tells a repetition from another request. */
   readonly fingerprint: Buffer
 }
 
@@ -28,7 +26,6 @@ export interface AnswerMemory {
   keep(tx: Pick<Tx, 'execute'>, claim: HeldClaim, answer: string): Promise<boolean>
   /** Stores the response in its own transaction. */
   keepAlone(tenant: TenantAssertion, claim: HeldClaim, answer: string): Promise<boolean>
-  /** A stored response stays. */
   release(tenant: TenantAssertion, claim: HeldClaim): Promise<void>
 }
 

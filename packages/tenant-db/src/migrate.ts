@@ -59,7 +59,6 @@ const bookkeeping = `
 interface MigrationFile {
   readonly name: string
   readonly sql: string
-  /** With Unix line ends. */
   readonly sha256: string
 }
 

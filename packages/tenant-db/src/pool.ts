@@ -8,9 +8,7 @@ export interface PoolOptions {
   /** Contains the password. */
   readonly connectionString: string
   readonly maxConnections: number
-  /** For a new or used connection. */
   readonly connectTimeoutMs: number
-  /** Shown in pg_stat_activity. */
   readonly applicationName: string
 }
 

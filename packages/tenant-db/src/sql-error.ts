@@ -19,7 +19,6 @@ export type SqlErrorKind =
 export interface SqlError {
   readonly kind: SqlErrorKind
   readonly constraint?: string
-  /** PostgreSQL, appendix A. */
   readonly sqlState?: string
 }
 

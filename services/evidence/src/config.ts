@@ -31,7 +31,6 @@ export interface Config extends BaseConfig {
   readonly store: StoreConfig
   /** `type/subtype` or `type/*`. Default: all except programs, scripts and web pages. */
   readonly allowedTypes: AllowedTypes
-  /** Defaults to the contract's maximum. */
   readonly maxFileBytes: number
   /** Includes open resumable uploads. Undefined: no limit. */
   readonly tenantQuotaBytes: number | undefined

@@ -7,7 +7,6 @@ export type StoreConfig =
 
 export interface S3Config {
   readonly bucket: string
-  /** Begins every key, including its slash. */
   readonly prefix: string
   /** Default: Amazon's for the region. */
   readonly endpoint: string | undefined

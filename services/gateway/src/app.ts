@@ -22,9 +22,7 @@ export interface AppOptions {
   readonly onCrash: (request: IncomingMessage, response: ServerResponse, error: unknown) => void
   readonly onUnreadable: (unreadable: Unreadable) => void
   readonly maxHeaderBytes: number
-  /** For the head of a request. */
   readonly clientTimeoutMs: number
-  /** For idle connections. */
   readonly keepAliveMs: number
   readonly metrics: Registry
 }

@@ -46,7 +46,6 @@ export interface GatewayConfig extends BaseConfig {
   readonly maxHeaderBytes: number
   readonly clientTimeoutMs: number
   readonly keepAliveMs: number
-  /** Over all connections. */
   readonly maxUnreadBytes: number
   /** Per upstream. */
   readonly upstreamConnections: number

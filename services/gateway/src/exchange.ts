@@ -32,7 +32,6 @@ export interface Exchange {
   readonly startedAt: number
   readonly headers: ClientHeaders
   readonly address: string
-  /** The head of the request is invalid. */
   readonly fault: Refusal | undefined
   readonly match: Match
   /** Undefined for unknown routes. */

@@ -175,7 +175,6 @@ function typeOf(schema: unknown): string {
   return typeof format === 'string' ? `${name} (${format})` : name
 }
 
-/** Code is in backticks. */
 function prose(text: unknown): string {
   return escape(text).replaceAll(/`([^`]+)`/g, '<code>$1</code>')
 }

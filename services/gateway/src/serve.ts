@@ -27,11 +27,9 @@ import { problemPage } from './problem-pages.ts'
 import type { Usage } from './usage.ts'
 import { whoamiOf } from './whoami.ts'
 
-/** Unknown parameters that a refusal names. */
 const mostNamed = 50
 
 export interface ServeParts {
-  /** Where clients reach the API. */
   readonly apiUrl: string
   readonly upstreams: Upstreams
   readonly mint: AssertionMinter
@@ -45,7 +43,6 @@ export interface ServeParts {
   readonly isDraining: () => boolean
   /** Status 0: the client disconnected. */
   readonly onDone: (exchange: Exchange, status: number) => void
-  /** For answers of services. */
   readonly onForwarded: (exchange: Exchange, status: number) => void
   readonly onFailure: (exchange: Exchange, error: unknown) => void
 }

@@ -31,7 +31,6 @@ export interface Deps {
   readonly limits: SourceLimits
   readonly secretRing: KeyRing
   readonly now: () => Date
-  /** Addresses of SCIM resources. */
   readonly locate: Locate
   ready(): Promise<void>
   databaseId(): Promise<string | undefined>

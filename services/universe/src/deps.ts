@@ -5,7 +5,6 @@ import { type Findings, openFindings } from './findings/findings.ts'
 
 export interface Deps {
   readonly db: TenantDb
-  /** Imports have longer transactions. */
   readonly importDb: TenantDb
   /** For the current day of reads. Writes use the database's clock. */
   readonly now: () => Date

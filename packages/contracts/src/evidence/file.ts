@@ -25,7 +25,6 @@ export const attachmentSchema = z
   })
   .meta({ id: 'EvidenceAttachment' })
 
-/** Keeps pages small. */
 export const maxListedAttachments = 20
 
 export const evidenceFileSchema = z

@@ -45,7 +45,6 @@ export const keyRecordSchema = z.strictObject({
   version: z.int(),
   /** When the keys service read the record, on the database clock. No cache may use it after `readAt + recordTtlMs`. */
   readAt: z.int(),
-  /** Requests a minute on all gateways. */
   keyLimit: z.int().min(1),
   tenantLimit: z.int().min(1),
   /** Keys of one chain of rotations share a limit. */
@@ -140,7 +139,6 @@ export const usageReportSchema = z.strictObject({
         address: z.string().max(64),
         lastUsedAt: z.int(),
         count: z.int().min(1),
-        /** Accepted requests by route id. */
         routes: z.record(z.string().min(1).max(64), z.int().min(1)),
       }),
     )

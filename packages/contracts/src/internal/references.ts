@@ -5,7 +5,6 @@ import { evidenceRefSchema } from '../findings/finding.ts'
 
 export const maxReferences: number = maxBulkItems * 50
 
-/** Owner, verifier and approver. */
 const maxPeopleOfItem = 3
 
 export const maxReferencesBytes: number = 5 * 1024 * 1024

@@ -5,15 +5,12 @@ import { hierarchyKeySchema, pushedHierarchyFields } from '../universe/hierarchy
 import { pushedPersonSchema } from '../universe/person.ts'
 import { pushedTestProcedureSchema } from '../universe/test-procedure.ts'
 
-/** Only for the operator's command. */
 export const tenantSchema = z.object({
   id: uuidSchema,
   slug: z.string(),
   name: z.string(),
   status: z.enum(['active', 'suspended']),
-  /** Requests a minute on all gateways. */
   key_limit: z.int(),
-  /** Requests a minute on all gateways. */
   tenant_limit: z.int(),
   created_at: timestampSchema,
   version: z.int(),

@@ -1,7 +1,6 @@
 import { type Json, asJson, asList, omit } from './json.ts'
 import { type Simplifying, flatChoices, simplifySchema } from './simplify-schema.ts'
 
-/** By the name of their component. */
 export type SharedParameters = Map<string, Json>
 
 /** A list becomes an array, an address a text. */

@@ -201,7 +201,6 @@ function isListOf(property: unknown, name: string): boolean {
   return schemaNameOf(asJson(property)['items']) === name
 }
 
-/** Also through other schemas. */
 function* reachable(
   document: Json,
   schemas: Json,

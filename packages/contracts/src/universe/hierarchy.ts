@@ -13,7 +13,6 @@ import {
 export const hierarchyKinds = ['legal_entity', 'management', 'process', 'geography', 'technology', 'custom'] as const
 export const nodeStatuses = ['active', 'inactive'] as const
 
-/** Including root and leaf. */
 export const maxNodeDepth = 32
 export const maxTreeNodes = 5000
 

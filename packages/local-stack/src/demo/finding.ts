@@ -1,6 +1,5 @@
 import type { ActionPlan, Finding, LogEntry, PersonRef, Recommendation } from '@postern/contracts'
 
-/** Its external id exists in other tenants too. */
 export interface DemoFinding {
   readonly id: string
   readonly external_id: string

@@ -4,7 +4,6 @@ import { Provider } from 'oidc-provider'
 import { escape, page, pageHeaders, peoplePage } from './pages.ts'
 import type { DemoPerson } from './people.ts'
 
-/** To imitate another provider. */
 export interface TokenShape {
   readonly audience?: string
   readonly isOpaque?: boolean

@@ -11,7 +11,6 @@ export interface RedisHealth {
 }
 
 export interface RedisHealthOptions {
-  /** For metrics and logs. */
   readonly use: string
   /** Must settle, and resolves only if Redis carried it out. */
   readonly probe: () => Promise<unknown>

@@ -43,7 +43,6 @@ const apiPath = '/api/v1'
 const httpMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 const maxBodyBytes = Math.max(...routeTable.map((route) => route.maxBodyBytes))
 
-/** With the person's access token. */
 export function apiRoutes(parent: FastifyInstance, deps: ApiDeps, config: ApiConfig): void {
   void parent.register(async (app) => {
     await app.register(compress, {

@@ -75,7 +75,6 @@ function describeCause({ code, reference, explanation }: Cause): string {
   return `${plain}<p>For your administrator: <code>${escape(code)}</code>, reference <code>${escape(reference)}</code></p>`
 }
 
-/** For several providers, by name. */
 export function answerProviders(reply: FastifyReply, names: readonly string[], returnTo: string): FastifyReply {
   const links = names.map(
     (name, at) =>

@@ -33,7 +33,6 @@ export interface Times {
 }
 
 export interface FirstTimes extends Times {
-  /** When the sign-in began. */
   readonly begunAt: number
   /** When the session ends regardless of use. */
   readonly lastEndsAt: number

@@ -32,7 +32,6 @@ export interface PartialUpload {
 
 export interface Piece {
   readonly turn: number
-  /** Bytes that count. */
   readonly length: number
 }
 

@@ -2,7 +2,6 @@ import type { FoundTestProcedures } from './universe.ts'
 
 export type Judgement =
   | { readonly kind: 'open'; readonly ids: readonly string[] }
-  /** Indexes in the request. */
   | { readonly kind: 'unknown'; readonly places: readonly number[] }
   | { readonly kind: 'locked'; readonly places: readonly number[] }
 

@@ -1,10 +1,8 @@
 import type { Logger } from '@postern/service-kit'
 
-/** Work after the commit. */
 export interface Afterwards {
   /** Resolves after `patienceMs` at the latest. Never rejects; failures are left to the sweep. */
   run(work: (signal: AbortSignal) => Promise<void>): Promise<void>
-  /** The signal stops further work. */
   close(): Promise<void>
 }
 

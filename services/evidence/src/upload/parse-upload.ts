@@ -58,7 +58,6 @@ interface Parts {
   ) => Promise<readonly string[]>
 }
 
-/** All files or none. */
 export async function parseUpload(
   { raw, query, context }: Pick<RequestInfo, 'raw' | 'context'> & { readonly query: UploadQuery },
   parts: Parts,

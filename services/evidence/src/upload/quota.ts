@@ -20,7 +20,6 @@ export interface Room {
 
 type Context = RequestInfo['context']
 
-/** Only the reservation is binding. */
 export async function assertQuota(
   { db }: Pick<Deps, 'db'>,
   context: Context,

@@ -5,7 +5,6 @@ export interface DeclaredUpload {
   readonly contentType: string
   /** Undefined for a chunked body. */
   readonly contentLength: number | undefined
-  /** In lower-case hex. */
   readonly sha256: string | undefined
 }
 

@@ -29,7 +29,6 @@ const takeNumbersText = `
 
 export interface FileNumber {
   readonly year: number
-  /** A bigint, as text. */
   readonly number: string
 }
 

@@ -7,7 +7,6 @@ const lockUsageText = `
   on conflict (tenant_id) do update
     set bytes = usage.bytes`
 
-/** The commit is asynchronous. */
 export async function lockUsage(tx: Tx): Promise<void> {
   await Promise.all([
     commitWithoutWaiting(tx),

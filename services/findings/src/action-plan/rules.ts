@@ -15,7 +15,6 @@ import { mergedMembers } from '../merge-patch.ts'
 import { comparePeople, dropFormerPerson } from '../person.ts'
 import type { Need, StateMachine } from '../transitions.ts'
 
-/** Other fields are computed when the plan is read. */
 export type StoredPlan = Omit<ActionPlan, 'is_overdue' | 'days_overdue' | 'days_late_vs_original'>
 
 export const planFields = [

@@ -40,7 +40,6 @@ export interface BulkKind<Item> {
 export interface BulkRequest<Item> {
   readonly mode: BulkMode
   readonly items: readonly OwnItem<Item>[]
-  /** Warnings by item index. */
   readonly warnings: ReadonlyMap<number, BulkWarnings>
 }
 
@@ -124,7 +123,6 @@ function resultOf(index: number, { isNew, resource }: AppliedItem, today: string
   return { index, status: isNew ? 201 : 200, id, reference, version, etag: entityTag(version, today) }
 }
 
-/** Pointers refer to the body of the request. */
 function documentOf(
   index: number,
   { code, options }: { code: ProblemCode; options: ProblemError['options'] },

@@ -40,7 +40,6 @@ export function changeRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   })
 }
 
-/** Each in its own transaction. */
 const maxWalks = 25
 
 /** Reads only the end of the feed if `from` is undefined. `isCut`: more changes follow. */

@@ -3,7 +3,6 @@ import type { Change, ChangeKind } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 
 export interface FeedPlace {
-  /** A bigint, as text. */
   readonly position: string
   readonly ordinal: number | null
   /** Tells apart two transactions that had the same position. */
@@ -20,7 +19,6 @@ export interface StoredChange extends FeedPlace {
   readonly committedAt: Date
 }
 
-/** Bigints, as text. */
 export interface FeedBounds {
   readonly last: string
   readonly pruned: string

@@ -17,7 +17,6 @@ import { comparePeople, dropFormerPerson } from '../person.ts'
 /** A UTC date, `YYYY-MM-DD`, which compares as text. */
 export type CalendarDate = string
 
-/** Other fields are computed when the finding is read. */
 export type StoredFinding = Omit<Finding, 'is_overdue' | 'age_days' | 'is_repeat' | 'is_acceptance_expired'>
 
 export interface NewFinding {

@@ -27,7 +27,6 @@ const moves: Readonly<Record<Recommendation['status'], readonly Recommendation['
   superseded: [],
 }
 
-/** The database enforces the same ones. */
 export function allowedMoves(status: Recommendation['status']): readonly Recommendation['status'][] {
   return moves[status]
 }

@@ -7,7 +7,6 @@ import type { CheckpointSigner } from './sign.ts'
 import { LogContradictedError } from './signed-end.ts'
 import { hasUnplacedEntries } from './store.ts'
 
-/** To seal several entries together. */
 const delayMs = 50
 /** They end before the assertion of the write expires. */
 const retryDelaysMs = [1_000, 2_000, 4_000, 8_000, 16_000]
@@ -19,7 +18,6 @@ export interface LogSealer {
    * database.
    */
   settle(tenant: TenantAssertion): Promise<void>
-  /** Failures are logged and retried. */
   schedule(tenant: TenantAssertion): void
   close(): Promise<void>
 }

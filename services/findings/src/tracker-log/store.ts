@@ -226,7 +226,6 @@ interface HeadRow {
 }
 
 export interface LogRow {
-  /** A bigint, as text. */
   readonly position: string
   readonly entry: string
   readonly hash: string

@@ -12,7 +12,6 @@ interface Waiting {
   readonly handler: PooledRequest
 }
 
-/** Headers by lower-case name. */
 export type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>
 
 /**
@@ -126,7 +125,6 @@ export abstract class PooledRequest implements Dispatcher.DispatchHandler {
   #tenantId = ''
   #release: ((tenantId: string) => void) | undefined
 
-  /** Called just before the request is dispatched. */
   assignConnection(tenantId: string, release: (tenantId: string) => void): void {
     this.#tenantId = tenantId
     this.#release = release

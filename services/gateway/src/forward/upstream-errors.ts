@@ -9,7 +9,6 @@ export interface UpstreamFailure {
   readonly errors?: readonly InputError[]
 }
 
-/** Beyond the limit of the route. */
 export class BodyTooLargeError extends Error {
   override readonly name = 'BodyTooLargeError'
 }

@@ -29,7 +29,6 @@ export interface Bucket {
 export interface Limits {
   readonly principal: Bucket
   readonly tenant: Bucket
-  /** The tenant's reserve. */
   readonly people?: Bucket
 }
 

@@ -1,6 +1,5 @@
 import { passedRequestHeaders } from '@postern/contracts'
 
-/** The use of a client's header. */
 export type HeaderUse =
   | { readonly kind: 'pass'; readonly name: string }
   /** Forwarded and signed; must not be repeated. */

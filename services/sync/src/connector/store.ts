@@ -322,7 +322,6 @@ export async function touchInlineConnector(tx: Tx, dataset: Connector['dataset']
   return await touch(tx, { ...inlineConnectors[dataset], dataset, type: 'inline_json' })
 }
 
-/** The same for SCIM. */
 export async function touchScimConnector(tx: Tx): Promise<string> {
   return await touch(tx, { ...scimConnector, dataset: 'people', type: 'scim_inbound' })
 }

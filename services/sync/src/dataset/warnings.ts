@@ -3,7 +3,6 @@ import { isSamePerson } from '@postern/contracts/internal'
 import type { z } from 'zod'
 
 export interface RowWarning {
-  /** The field, with dots between members. */
   readonly field: string
   readonly code: 'residual_above_inherent' | 'unusable_address'
   readonly message: string

@@ -14,7 +14,6 @@ export type MappedRow =
       readonly key: string
       readonly parent: string | undefined
       readonly content: Readonly<Record<string, unknown>>
-      /** What is doubtful about it. */
       readonly warnings: readonly FieldFault[]
     }
   | { readonly ok: false; readonly key: string | undefined; readonly faults: readonly FieldFault[] }

@@ -2,7 +2,6 @@ import type { MappingRule } from '@postern/contracts'
 import { z } from 'zod'
 import type { DatasetRules } from '../dataset/rules.ts'
 
-/** The valid targets for error messages. */
 export function targetsOf({ schema }: DatasetRules): readonly string[] {
   return Object.entries(schema.shape).flatMap(([name, field]) => {
     const whole = withoutWrapping(field)

@@ -15,7 +15,6 @@ export interface OutboundRequest {
 }
 
 export interface OutboundAnswer {
-  /** The URL after all redirects. */
   readonly url: string
   readonly status: number
   readonly headers: Readonly<Record<string, string | undefined>>

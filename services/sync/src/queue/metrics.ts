@@ -37,7 +37,6 @@ export function measureRuns(metrics: Registry, db: Pick<TenantDb, 'system'>): { 
   })
   for (const outcome of outcomes) ended.inc({ outcome }, 0)
   let reading: Promise<Waiting> | undefined
-  /** Both gauges are read together. */
   const read = async (): Promise<Waiting> => {
     reading ??= readWaiting(db).finally(() => {
       reading = undefined

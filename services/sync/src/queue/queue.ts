@@ -45,7 +45,6 @@ export interface Queue {
 }
 
 export interface QueueOptions {
-  /** Servers of the database. */
   readonly servers: Servers
   /** In milliseconds. */
   readonly pollMs: number

@@ -110,7 +110,6 @@ export function listOf<Resource>(
   }
 }
 
-/** The parameters of a list. */
 export interface ListQuery extends Projection {
   readonly filter?: string | undefined
   readonly startIndex?: string | undefined

@@ -25,7 +25,6 @@ interface Place {
   readonly root: string
   readonly isExtension: boolean
   readonly attribute: Attribute
-  /** Selects values of the attribute. */
   readonly filter: Filter | undefined
   readonly part: Attribute | undefined
 }
@@ -63,7 +62,6 @@ interface Operation {
   readonly value?: unknown
 }
 
-/** An operation and its target. */
 interface Resolved {
   readonly operation: ScimPatchOperation
   readonly place: Place

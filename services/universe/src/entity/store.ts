@@ -42,7 +42,6 @@ export interface EntityPage {
   readonly filter: EntityFilter
   readonly sort: EntitySort
   readonly after: ListKey | undefined
-  /** Most entities to return. */
   readonly limit: number
 }
 
@@ -154,7 +153,6 @@ function subtreeValues({ within }: EntityFilter): readonly unknown[] {
   return [...addressValues(within.top), within.below, within.depth ?? null]
 }
 
-/** One of the three is set. */
 function addressValues(address: ResourceAddress): readonly [string | null, string | null, string | null] {
   switch (address.by) {
     case 'id':

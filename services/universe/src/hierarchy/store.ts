@@ -39,7 +39,6 @@ export async function findHierarchy(tx: Tx, key: string, asOf?: AsOf): Promise<F
 
 /** Filters of a list. Undefined does not filter. */
 export interface NodeFilter {
-  /** Key or id of the hierarchy. */
   readonly key: string
   readonly asOf: AsOf | undefined
   readonly top: NodeAddress | undefined

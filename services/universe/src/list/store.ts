@@ -30,7 +30,6 @@ interface ListParts<Sort extends string> {
 /** Two statements for each sort: one for each direction. */
 export interface ListStatements<Sort extends string> {
   page(order: Order<Sort>, filters: readonly unknown[], after: ListKey | undefined, limit: number): Statement
-  /** A cursor comes from a client. */
   keySchema(order: Order<Sort>): z.ZodType<ListKey>
   count(filters: readonly unknown[]): Statement
 }

@@ -2,7 +2,6 @@ import { type PushedNode, maxNodeDepth } from '@postern/contracts'
 import { ownFaultsOfNode } from '@postern/contracts/internal'
 import { type RowFault, inPlace, depthsInPush, repetitions } from '../push/rules.ts'
 
-/** Faults that need no stored data. */
 export function faultsOfNodes(nodes: readonly PushedNode[]): RowFault[] {
   return [
     ...repetitions(

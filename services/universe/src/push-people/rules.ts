@@ -1,7 +1,6 @@
 import type { PushedPerson } from '@postern/contracts'
 import { type RowFault, repetitions } from '../push/rules.ts'
 
-/** Faults that need no stored data. */
 export function faultsOfPeople(people: readonly PushedPerson[]): RowFault[] {
   return [
     ...repetitions(

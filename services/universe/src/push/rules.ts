@@ -3,7 +3,6 @@ import { type OwnFault, ownFaultsOfEntity } from '@postern/contracts/internal'
 
 /** A run repeats the push without the rows that are listed. */
 export const maxFaults = 20_000
-/** The database enforces the same limit. */
 export const maxDepth = 12
 
 /** `field` may be `field/<place>`. */
@@ -22,7 +21,6 @@ export function asInputErrors(faults: readonly RowFault[], list = 'entities'): I
     .map(({ index, field, code, detail }) => ({ pointer: `/${list}/${index}/${field}`, code, detail }))
 }
 
-/** Faults that need no stored data. */
 export function faultsOfPush(entities: readonly PushedEntity[]): RowFault[] {
   return [
     ...repetitions(
@@ -127,7 +125,6 @@ export function statusFault(index: number, from: Entity['status'], to: Entity['s
   return { index, field: 'status', code: 'invalid_transition', detail: `must be ${allowed}: the entity is ${from} now` }
 }
 
-/** By key: the rows that name it. */
 export function outsideParents(entities: readonly PushedEntity[]): Map<string, number[]> {
   const inside = new Set(entities.map(({ external_id }) => external_id))
   const outside = new Map<string, number[]>()

@@ -11,7 +11,6 @@ export interface TestProcedureFilter {
   readonly method: readonly string[] | undefined
   readonly testType: readonly string[] | undefined
   readonly conclusion: readonly string[] | undefined
-  /** Ids of tested entities. */
   readonly entityIds: readonly string[] | undefined
   readonly engagementRef: readonly string[] | undefined
   readonly controlRef: readonly string[] | undefined

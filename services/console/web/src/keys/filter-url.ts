@@ -5,7 +5,6 @@ export const usualSorting: Sorting = { column: 'created_at', isDescending: true 
 
 const states: readonly KeyState[] = ['active', 'expired', 'revoked']
 
-/** Ignores unknown values. */
 export function parseFilter(search: string): { readonly filter: Filter; readonly sorting: Sorting } {
   const query = new URLSearchParams(search)
   const order = query.get('sort') ?? ''

@@ -17,7 +17,6 @@ interface Props {
   readonly value: readonly GrantableScope[]
   readonly onChange: (scopes: readonly GrantableScope[]) => void
   readonly error: string | undefined
-  /** Only these scopes can be chosen. */
   readonly offered?: readonly GrantableScope[]
 }
 

@@ -29,7 +29,6 @@ export const namedScopeInfo: readonly ScopeInfo[] = namedScopes.map((scope) => {
   return { scope, title: titles[scope], level: levelOf(scope), grants: scopeDescriptions[scope] }
 })
 
-/** They include future scopes of their kind. */
 export const wildcardInfo: readonly ScopeInfo[] = [
   {
     scope: 'read:*',

@@ -9,7 +9,6 @@ export interface VirtualRows {
 
 const spareRows = 8
 
-/** All rows have one height. */
 export function useVirtualRows(list: RefObject<HTMLElement | null>, count: number, rowHeight: number): VirtualRows {
   const [rows, setRows] = useState<VirtualRows>({ start: 0, end: 30, width: 0 })
   useEffect(() => {

@@ -7,7 +7,6 @@ interface Props extends Omit<ButtonProps, 'children' | 'className'> {
   readonly look?: 'primary' | 'plain' | 'quiet' | 'danger'
   readonly size?: 'small' | 'usual'
   readonly icon?: IconName
-  /** Ignores further presses. */
   readonly isBusy?: boolean | undefined
 }
 

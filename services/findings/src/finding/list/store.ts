@@ -26,7 +26,6 @@ export interface FindingFilter {
   readonly type?: readonly Finding['type'][] | undefined
   readonly source?: readonly string[] | undefined
   readonly namedEntityIds?: readonly string[] | undefined
-  /** Ids, e-mail addresses or names. */
   readonly owner?: readonly string[] | undefined
   /** On a day (UTC). */
   readonly overdue?: { readonly is: boolean; readonly on: string } | undefined
