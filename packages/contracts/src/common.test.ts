@@ -156,4 +156,8 @@ describe('dates and times', () => {
       expect(momentSchema.safeParse(moment).success).toBe(true)
     },
   )
+
+  test('a time may have `t` and `z` in lower case (RFC 3339 §5.6), and is stored in upper case', () => {
+    expect(momentSchema.parse('2026-11-21t09:30:00.5z')).toBe('2026-11-21T09:30:00.5Z')
+  })
 })

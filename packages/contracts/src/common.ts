@@ -17,8 +17,10 @@ export const dateSchema = z.iso
   .refine((date) => !date.startsWith('0000'), { message: 'must be in the year 0001 or later' })
   .meta({ examples: ['2026-11-21'] })
 
-/** RFC 3339 with a realistic offset, in the years 0001 to 9999 of UTC. */
-export const momentSchema = z.iso
+/** RFC 3339 with a realistic offset, in the years 0001 to 9999 of UTC. `t` and `z` may be in lower case. */
+export const momentSchema = z
+  .string()
+  .toUpperCase()
   .datetime({ offset: true, abort: true })
   .refine((moment) => /^(?!0000)[0-9]{4}-/.test(isoOf(moment)), {
     message: 'must be in the years 0001 to 9999 of UTC',

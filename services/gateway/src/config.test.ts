@@ -55,3 +55,20 @@ describe('the name of a gateway', () => {
     )
   })
 })
+
+describe('the schemes of keys', () => {
+  test('are ApiKey unless the operator adds others', () => {
+    expect(readConfig(env).keySchemes).toEqual({ bearer: false, basic: false })
+    expect(readConfig({ ...env, POSTERN_KEY_SCHEMES: 'ApiKey, Basic' }).keySchemes).toEqual({
+      bearer: false,
+      basic: true,
+    })
+  })
+
+  test.each([
+    ['Basic', 'must include ApiKey'],
+    ['ApiKey,Digest', 'must be ApiKey, Bearer and Basic, separated by commas'],
+  ])('are not %s', (schemes, words) => {
+    expect(() => readConfig({ ...env, POSTERN_KEY_SCHEMES: schemes })).toThrow(words)
+  })
+})

@@ -15,6 +15,7 @@ import { type SignInProvider, signInEnvironment, signInProviders } from '@poster
 import type { KeyRing } from '@postern/signed-context'
 import { z } from 'zod'
 import { parseAddressRanges } from '@postern/service-kit/access'
+import type { KeySchemes } from './authenticate/credentials.ts'
 
 export interface UpstreamConfig {
   readonly url: string
@@ -55,8 +56,11 @@ export interface GatewayConfig extends BaseConfig {
   readonly upstreamWaiting: number
   /** If empty, `Authorization: Bearer` is rejected. */
   readonly providers: readonly SignInProvider[]
+  readonly keySchemes: KeySchemes
   readonly explainsTokens: boolean
 }
+
+const keySchemeNames = new Set(['ApiKey', 'Bearer', 'Basic'])
 
 export const environment = {
   ...baseEnvironment,
@@ -102,6 +106,17 @@ export const environment = {
     .integer({ min: 1, max: 1_000_000_000, fallback: 300 })
     .describe(
       'Failed authentications a minute of one address (IPv6: a /64), over all gateways. Further ones get 429; valid keys still work.',
+    ),
+  POSTERN_KEY_SCHEMES: z
+    .string()
+    .default('ApiKey')
+    .transform((text) => text.split(',').map((part) => part.trim()))
+    .refine((schemes) => schemes.every((scheme) => keySchemeNames.has(scheme)), {
+      message: 'must be ApiKey, Bearer and Basic, separated by commas',
+    })
+    .refine((schemes) => schemes.includes('ApiKey'), { message: 'must include ApiKey' })
+    .describe(
+      'Schemes of `Authorization` for keys, separated by commas: `ApiKey`, and `Bearer` or `Basic` for clients that know nothing else. With `Basic` the key is the password.',
     ),
   POSTERN_PUBLIC_REQUESTS: settings
     .integer({ min: 1, max: 1_000_000_000, fallback: 600 })
@@ -168,6 +183,10 @@ export function readConfig(env: Environment): GatewayConfig {
     tenantConnections: values.POSTERN_TENANT_CONNECTIONS,
     upstreamWaiting: values.POSTERN_UPSTREAM_WAITING,
     providers: readProviders(values),
+    keySchemes: {
+      bearer: values.POSTERN_KEY_SCHEMES.includes('Bearer'),
+      basic: values.POSTERN_KEY_SCHEMES.includes('Basic'),
+    },
     explainsTokens: values.POSTERN_SIGN_IN_DETAILS,
   })
 }

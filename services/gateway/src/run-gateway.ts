@@ -273,6 +273,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       keys: keyLookup,
       tenants: tenantLookup,
       tokens: config.providers.length === 0 ? undefined : createTokenVerifier(config.providers, logger),
+      keySchemes: config.keySchemes,
       explainsTokens: config.explainsTokens,
       onToken: (exchange, event, refusal) =>
         logger.info({ event, request_id: exchange.requestId, ...refusalFields(refusal), ...traceOf(exchange) }),

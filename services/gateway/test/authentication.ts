@@ -119,6 +119,7 @@ export function setUp(
     reserveWait: () => given.noWait,
     usage: { denied: (principal, from, reason) => void denied.push([principal.id, from, reason]) },
     found,
+    keySchemes: { bearer: false, basic: false },
     explainsTokens: given.explainsTokens ?? false,
     onToken: (_of, event, refusal) => void logged.push([event, refusal]),
     onCrash: (of, error) => void crashes.push([of.requestId, error]),

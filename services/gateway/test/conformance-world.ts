@@ -231,6 +231,7 @@ export class GatewayUnderTest {
       keys,
       tenants: { obtain: async () => ({ kind: 'unavailable' }), clear: () => undefined },
       tokens: undefined,
+      keySchemes: { bearer: false, basic: false },
       explainsTokens: false,
       onToken: () => undefined,
       watermarks: this.watermarks,

@@ -8,7 +8,7 @@ import { type Refusal, type ReserveWait, countRequest, refusal } from '../refusa
 import type { Usage } from '../usage.ts'
 import type { TokenVerifier, VerifiedToken } from './bearer.ts'
 import type { DatabaseClock } from './clocks.ts'
-import { holdsKey, parseCredentials } from './credentials.ts'
+import { type KeySchemes, holdsKey, parseCredentials } from './credentials.ts'
 import { decideKey } from './decide.ts'
 import type { RevocationWatermarks } from './revocation-watermarks.ts'
 import type { KeyEntry, KeyLookup } from './key-lookup.ts'
@@ -32,6 +32,7 @@ export interface AuthenticateParts {
   readonly reserveWait: ReserveWait
   readonly usage: Pick<Usage, 'denied'>
   readonly found: { inMemory: number }
+  readonly keySchemes: KeySchemes
   /** Whether answers name the cause of a refused token. */
   readonly explainsTokens: boolean
   /** For the log. */
@@ -46,9 +47,11 @@ const maxSuspectTokens = 256
 /** Makes the second step. HOT PATH: a key in memory is judged without a promise. */
 export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   const { keys, tenants, tokens, watermarks, databaseClock, failedAttempts, unreadableRequests } = parts
-  const { reserveWait, usage, found, explainsTokens, onToken, onCrash } = parts
+  const { reserveWait, usage, found, keySchemes, explainsTokens, onToken, onCrash } = parts
   /** Tokens of addresses with many forged ones are verified one at a time. */
   const suspects = createQueue(maxSuspectTokens)
+
+  const ofIdentityProviders = { ...keySchemes, bearer: true }
 
   /** Returns undefined if the entry must be read again. */
   function judge(exchange: Exchange, entry: KeyEntry): Principal | Refusal | undefined {
@@ -181,7 +184,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
       const isMisplaced = holdsMisplacedKey(exchange)
       return unreadable(exchange, isMisplaced ? misplacedKey(exchange, 'missing_credentials') : missing(exchange))
     }
-    const credentials = parseCredentials(header, isScimTarget(exchange.target))
+    const credentials = parseCredentials(header, isScimTarget(exchange.target) ? ofIdentityProviders : keySchemes)
     switch (credentials.kind) {
       case 'api_key': {
         const { hash } = credentials.key

@@ -50,10 +50,40 @@ describe('an Authorization header', () => {
   })
 
   test('contains a key or a token under the scheme Bearer on routes for identity providers', () => {
-    expect(parseCredentials(`Bearer ${value}`, true)).toMatchObject({ kind: 'api_key', key: { hash } })
-    expect(parseCredentials(`Bearer ${value}x`, true)).toEqual({ kind: 'malformed', scheme: 'ApiKey' })
-    expect(parseCredentials('Bearer a.b.c', true)).toEqual({ kind: 'bearer', token: 'a.b.c' })
-    expect(parseCredentials(`ApiKey ${value}`, true).kind).toBe('api_key')
-    expect(parseCredentials(`Basic ${value}`, true)).toEqual({ kind: 'misplaced_key' })
+    expect(parseCredentials(`Bearer ${value}`, { bearer: true, basic: false })).toMatchObject({
+      kind: 'api_key',
+      key: { hash },
+    })
+    expect(parseCredentials(`Bearer ${value}x`, { bearer: true, basic: false })).toEqual({
+      kind: 'malformed',
+      scheme: 'ApiKey',
+    })
+    expect(parseCredentials('Bearer a.b.c', { bearer: true, basic: false })).toEqual({ kind: 'bearer', token: 'a.b.c' })
+    expect(parseCredentials(`ApiKey ${value}`, { bearer: true, basic: false }).kind).toBe('api_key')
+    expect(parseCredentials(`Basic ${value}`, { bearer: true, basic: false })).toEqual({ kind: 'misplaced_key' })
+  })
+
+  test.each([
+    ['as the password', `api:${value}`],
+    ['as the name without a password', `${value}:`],
+  ])('contains a key %s of Basic where the installation accepts it', (_what, pair) => {
+    const header = `Basic ${Buffer.from(pair).toString('base64')}`
+    expect(parseCredentials(header, { bearer: false, basic: true })).toMatchObject({ kind: 'api_key', key: { hash } })
+    expect(parseCredentials(header, { bearer: true, basic: false })).toEqual({ kind: 'misplaced_key' })
+  })
+
+  test.each([
+    ['a key as name beside a password', `${value}:secret`],
+    ['a colon in the password', `api:${value}:`],
+    ['a mistyped key', `api:${value.slice(0, -1)}`],
+    ['no colon', value],
+  ])('of Basic with %s contains no key that is accepted', (_what, pair) => {
+    const header = `Basic ${Buffer.from(pair).toString('base64')}`
+    expect(parseCredentials(header, { bearer: false, basic: true }).kind).toBe('misplaced_key')
+  })
+
+  test('of Basic without a key is malformed where the installation accepts keys in it', () => {
+    const header = `Basic ${Buffer.from('ada:secret').toString('base64')}`
+    expect(parseCredentials(header, { bearer: false, basic: true })).toEqual({ kind: 'malformed', scheme: undefined })
   })
 })

@@ -12,12 +12,20 @@ export type Credentials =
 const longest = 8200
 const tokenPattern = /^[A-Za-z0-9\-._~+/]+=*$/
 
-/**
- * A checksum finds mistyped keys without I/O. `keysAsTokens` accepts API keys as bearer tokens, for identity providers.
- */
-export function parseCredentials(header: string, keysAsTokens = false): Credentials {
-  const credentials = readCredentials(header, keysAsTokens)
-  const isKeyAsTold = plainKeyPattern.test(header) || (keysAsTokens && plainBearerKeyPattern.test(header))
+/** The schemes besides `ApiKey` under which a key is accepted. */
+export interface KeySchemes {
+  /** Identity providers send keys as bearer tokens. */
+  readonly bearer: boolean
+  /** The key is the password, or the name without a password. */
+  readonly basic: boolean
+}
+
+const onlyApiKey: KeySchemes = { bearer: false, basic: false }
+
+/** A checksum finds mistyped keys without I/O. */
+export function parseCredentials(header: string, accepted: KeySchemes = onlyApiKey): Credentials {
+  const credentials = readCredentials(header, accepted)
+  const isKeyAsTold = plainKeyPattern.test(header) || (accepted.bearer && plainBearerKeyPattern.test(header))
   if (credentials.kind === 'api_key' || isKeyAsTold) return credentials
   return holdsKey(header) ? { kind: 'misplaced_key' } : credentials
 }
@@ -35,26 +43,43 @@ export function holdsKey(text: string): boolean {
   return text.split(/[\s,]+/).some((part) => keyPattern.test(Buffer.from(part, 'base64').toString('latin1')))
 }
 
-function readCredentials(header: string, keysAsTokens: boolean): Credentials {
+function readCredentials(header: string, accepted: KeySchemes): Credentials {
   const space = header.indexOf(' ')
-  if (space === -1 || header.length > longest) return { kind: 'malformed', scheme: schemeOf(header) }
-  const scheme = schemeOf(header.slice(0, space))
+  const scheme = schemeOf(space === -1 ? header : header.slice(0, space))
+  if (space === -1 || header.length > longest) return malformed(space === -1 ? scheme : undefined)
   const value = header.slice(space + 1)
-  if (scheme === 'ApiKey' || (keysAsTokens && scheme === 'Bearer' && value.startsWith(keyPrefix))) {
+  if (scheme === 'ApiKey' || (accepted.bearer && scheme === 'Bearer' && value.startsWith(keyPrefix))) {
     const key = parseKey(value)
     return key === undefined ? { kind: 'malformed', scheme: 'ApiKey' } : { kind: 'api_key', key }
   }
+  if (accepted.basic && scheme === 'Basic') {
+    const key = keyOfBasic(value)
+    if (key !== undefined) return { kind: 'api_key', key }
+  }
   if (scheme === 'Bearer' && tokenPattern.test(value)) return { kind: 'bearer', token: value }
-  return { kind: 'malformed', scheme }
+  return malformed(scheme)
 }
 
-function schemeOf(text: string): 'ApiKey' | 'Bearer' | undefined {
+function malformed(scheme: ReturnType<typeof schemeOf>): Credentials {
+  return { kind: 'malformed', scheme: scheme === 'Basic' ? undefined : scheme }
+}
+
+/** RFC 7617: a name, a colon and a password in base64. */
+function keyOfBasic(encoded: string): ParsedKey | undefined {
+  const [name = '', password, ...rest] = Buffer.from(encoded, 'base64').toString('latin1').split(':')
+  if (password === undefined || rest.length > 0) return undefined
+  return parseKey(password === '' ? name : password)
+}
+
+function schemeOf(text: string): 'ApiKey' | 'Bearer' | 'Basic' | undefined {
   if (text === 'ApiKey') return 'ApiKey'
   switch (text.toLowerCase()) {
     case 'apikey':
       return 'ApiKey'
     case 'bearer':
       return 'Bearer'
+    case 'basic':
+      return 'Basic'
     default:
       return undefined
   }
