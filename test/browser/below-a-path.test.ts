@@ -73,8 +73,9 @@ describe('a console that a proxy publishes below a path', () => {
     await page.getByRole('textbox', { name: 'Label', exact: true }).fill('Below a path')
     await page.getByText('Read findings, recommendations').click()
     await page.getByRole('button', { name: 'Generate', exact: true }).click()
-    const command = (await page.getByLabel('A command that uses the key').textContent()) ?? ''
-    const [, key = '', url = ''] = /ApiKey (\S+)' (\S+)$/.exec(command.trim()) ?? []
+    const command = (await page.getByLabel('A program that uses the key').textContent()) ?? ''
+    const key = (await page.getByText(/^postern_[0-9A-Za-z]{49}$/).textContent()) ?? ''
+    const [, url = ''] = /'(http\S+)'$/.exec(command.trim()) ?? []
     expect(url).toBe(`${gatewayProxy.url}/api/v1/whoami`)
     expect((await fetch(url, { headers: { authorization: `ApiKey ${key}` } })).status).toBe(200)
     await page.getByRole('button', { name: 'Done' }).click()

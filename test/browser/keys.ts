@@ -5,7 +5,7 @@ import type { Page, Request, Route } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { accessibilityFaults } from '../support/browser.ts'
-import { runCurlLine } from '../support/shell.ts'
+import { runSnippet } from '../support/shell.ts'
 import { type World, choose, closeReveal, copyKey, fillForm, keyOf, open, statusOf, submit } from './world.ts'
 
 const dayMs = 86_400_000
@@ -57,11 +57,14 @@ export function keyTests(world: () => World): void {
       const { page, stack } = world()
       const { value, command } = await keyOf(world(), 'Leaking')
       expect(value).toMatch(/^postern_[0-9A-Za-z]{49}$/)
-      expect(command).toBe(`curl -H 'Authorization: ApiKey ${value}' ${stack.gateways[0]}/api/v1/whoami`)
+      expect(command).toContain(`curl --config - '${stack.gateways[0]}/api/v1/whoami'`)
+      expect(command).not.toContain(value.slice(8, 20))
       expect(await page.content()).not.toContain(value)
       await page.getByRole('link', { name: 'Leaking' }).waitFor()
-      // The exact command that the page showed.
-      expect(whoamiSchema.parse(JSON.parse(await runCurlLine(command)))).toMatchObject({ label: 'Leaking' })
+      // The exact program that the page showed.
+      expect(whoamiSchema.parse(JSON.parse(await runSnippet('bash', command, value)))).toMatchObject({
+        label: 'Leaking',
+      })
       expect([await statusOf(world(), value, 0), await statusOf(world(), value, 1)]).toEqual([200, 200])
 
       await choose(page, 'Leaking', 'Revoke…')
@@ -77,7 +80,7 @@ export function keyTests(world: () => World): void {
       await page.getByText(/Enforced on all gateways in [\d.]+ m?s/).waitFor()
       expect(await accessibilityFaults(page), 'the answer').toEqual([])
       expect([await statusOf(world(), value, 0), await statusOf(world(), value, 1)]).toEqual([401, 401])
-      expect(JSON.parse(await runCurlLine(command))).toMatchObject({ status: 401, code: 'key_revoked' })
+      expect(JSON.parse(await runSnippet('bash', command, value))).toMatchObject({ status: 401, code: 'key_revoked' })
       await page.getByRole('button', { name: 'Close' }).last().click()
       await page.getByRole('dialog').waitFor({ state: 'detached' })
       // On hover, each time shows its own moment: the original expiry and the revocation.
@@ -100,6 +103,11 @@ export function keyTests(world: () => World): void {
       await submit(page)
       const key = page.getByText(/^postern_[0-9A-Za-z]{49}$/)
       await key.waitFor()
+      const value = (await key.textContent()) ?? ''
+      await page.getByRole('button', { name: /Program$/ }).click()
+      await page.getByRole('option', { name: 'Python' }).click()
+      const program = (await page.getByLabel('A program that uses the key').textContent()) ?? ''
+      expect(JSON.parse(await runSnippet('python3', program, value))).toMatchObject({ label: 'By hand' })
       await page.evaluate(() => {
         navigator.clipboard.writeText = async () => await Promise.reject(new Error('not allowed'))
       })

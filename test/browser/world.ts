@@ -168,7 +168,7 @@ export async function keyOf(world: World, label: string, period?: string): Promi
   await fillForm(page, label)
   if (period !== undefined) await page.getByRole('radio', { name: period }).press('Space')
   await submit(page)
-  const command = (await page.getByLabel('A command that uses the key').textContent()) ?? ''
+  const command = (await page.getByLabel('A program that uses the key').textContent()) ?? ''
   const key = { value: await copyKey(world), command }
   await closeReveal(page)
   made.set(label, key)

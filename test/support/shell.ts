@@ -1,19 +1,19 @@
-import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
-import { request } from 'undici'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
 
-const run = promisify(execFile)
-
-/** Returns the output of a pasted curl line. Without curl, sends the same request. */
-export async function runCurlLine(line: string): Promise<string> {
-  // No proxy of this machine and no .curlrc: what is tried is the line.
+/** Runs a pasted program of the console and types the key, which the program asks for. Returns the output. */
+export async function runSnippet(kind: 'bash' | 'python3', program: string, key: string): Promise<string> {
+  // No proxy of this machine and no .curlrc: what is tried is the program.
   const env = { PATH: process.env['PATH'] ?? '/usr/bin:/bin', HOME: '/nonexistent' }
-  const hasCurl = await run('sh', ['-c', 'command -v curl'], { env }).then(
-    () => true,
-    () => false,
-  )
-  if (hasCurl) return (await run('sh', ['-c', line], { env, timeout: 60_000 })).stdout
-  const [, name, value, url] = /^curl -H '([A-Za-z-]+): ([^']+)' (http\S+)$/.exec(line) ?? []
-  if (name === undefined || value === undefined || url === undefined) throw new Error(`this is no plain curl: ${line}`)
-  return await (await request(url, { headers: { [name]: value } })).body.text()
+  // In a session of its own, without the terminal that Python would ask.
+  const child = spawn(kind, ['-c', program], {
+    env,
+    stdio: ['pipe', 'pipe', 'ignore'],
+    timeout: 60_000,
+    detached: true,
+  })
+  child.stdin.end(`${key}\n`)
+  const [output] = await Promise.all([text(child.stdout), once(child, 'close')])
+  return output
 }

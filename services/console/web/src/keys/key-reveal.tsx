@@ -6,6 +6,10 @@ import { Button } from '../ui/button.tsx'
 import { CopyButton } from '../ui/copy.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Notice } from '../ui/notice.tsx'
+import { Select } from '../ui/select.tsx'
+import { type SnippetKind, snippetHelp, snippetKinds, snippetNames, snippetOf } from './snippets.ts'
+
+const choices = snippetKinds.map((kind) => ({ value: kind, label: snippetNames[kind] }))
 
 interface Props {
   readonly title: string
@@ -20,7 +24,8 @@ export function KeyReveal({ title, value, children, onDone }: Props) {
   const { session, holdKey } = useSession()
   const [wasCopied, setCopied] = useState(false)
   const [isAsking, setAsking] = useState(false)
-  const curl = `curl -H 'Authorization: ApiKey ${value}' ${session.api_url ?? `${location.origin}${publicPath('')}`}/api/v1/whoami`
+  const [kind, setKind] = useState<SnippetKind>('curl')
+  const snippet = snippetOf(kind, session.api_url ?? `${location.origin}${publicPath('')}`)
 
   // A copied key needs no warning before the session ends.
   useEffect(() => (wasCopied ? undefined : holdKey()), [wasCopied, holdKey])
@@ -61,14 +66,17 @@ export function KeyReveal({ title, value, children, onDone }: Props) {
             <CopyButton text={value} label="Copy key" look="primary" onCopied={() => setCopied(true)} />
           </div>
         </section>
-        <section className="reveal" aria-labelledby="reveal-curl">
-          <h3 id="reveal-curl">Try it</h3>
-          <p className="help">Paste this into a terminal: the response shows the key and its scopes.</p>
+        <section className="reveal" aria-labelledby="reveal-snippet">
+          <div className="reveal-head">
+            <h3 id="reveal-snippet">Try it</h3>
+            <Select label="Program" isLabelHidden choices={choices} value={kind} onChange={setKind} />
+          </div>
+          <p className="help">{snippetHelp[kind]} The response shows the key’s scopes.</p>
           <div className="secret secret-curl">
-            <pre className="secret-text" translate="no" tabIndex={0} aria-label="A command that uses the key">
-              {curl}
+            <pre className="secret-text" translate="no" tabIndex={0} aria-label="A program that uses the key">
+              {snippet}
             </pre>
-            <CopyButton text={curl} label="Copy command" onCopied={() => setCopied(true)} />
+            <CopyButton text={snippet} label="Copy program" />
           </div>
         </section>
         {children}
