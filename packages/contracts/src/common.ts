@@ -174,7 +174,11 @@ export function addressAsName(address: string): string | undefined {
 
 /** `system` is Postern, for example at the end of a period. */
 export const createdBySchema = z
-  .object({ type: z.enum(['api_key', 'user', 'operator', 'connector', 'system']), id: z.string(), label: z.string() })
+  .object({
+    type: z.enum(['api_key', 'user', 'machine', 'operator', 'connector', 'system']),
+    id: z.string(),
+    label: z.string(),
+  })
   .meta({ id: 'Actor' })
 export type CreatedBy = z.infer<typeof createdBySchema>
 

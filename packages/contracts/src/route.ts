@@ -15,7 +15,8 @@ export type Access =
   | { readonly kind: 'any' }
   | { readonly kind: 'scope'; readonly scope: NamedScope }
   | { readonly kind: 'any-scope'; readonly scopes: readonly NamedScope[] }
-  | { readonly kind: 'person'; readonly role: Role }
+  /** Machines are service accounts of a provider. */
+  | { readonly kind: 'person'; readonly role: Role; readonly acceptsMachines?: true }
 
 export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS'
 

@@ -75,7 +75,7 @@ function assertAccess(access: Guard['access'], caller: TenantContext): void {
     case 'public':
       return
     case 'any':
-      if (caller.kind === 'api_key' || caller.kind === 'user') return
+      if (caller.kind === 'api_key' || caller.kind === 'user' || caller.kind === 'machine') return
       break
     case 'scope':
       if (caller.scopes.includes(access.scope)) return
@@ -84,7 +84,10 @@ function assertAccess(access: Guard['access'], caller: TenantContext): void {
       if (access.scopes.some((scope) => caller.scopes.includes(scope))) return
       throw problem('insufficient_scope', oneScopeNeeded(access.scopes, caller.scopes))
     case 'person':
-      if (caller.kind === 'operator' || (caller.kind === 'user' && opensRole(caller.roles, access.role))) return
+      if (caller.kind === 'operator') return
+      if (caller.kind === 'user' || (caller.kind === 'machine' && access.acceptsMachines === true)) {
+        if (opensRole(caller.roles, access.role)) return
+      }
       throw problem('role_required', roleNeeded(access.role))
     case 'internal':
       if (access.callers.includes(caller.kind)) return

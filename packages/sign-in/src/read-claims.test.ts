@@ -232,6 +232,30 @@ describe('a service account is refused in the form of', () => {
   })
 })
 
+describe('a service account whose client the settings accept', () => {
+  const machines = { clients: ['robot', 'portal'] }
+
+  test('is a machine with the name of its client', () => {
+    const keycloak = { sub: 'uuid', azp: 'robot', preferred_username: 'service-account-robot', name: 'Ada' }
+    expect(read({ ...claims, ...keycloak }, { machines })).toMatchObject(
+      person({ subject: 'uuid', name: 'robot', isMachine: true, roles: ['admin'] }),
+    )
+    expect(read({ ...claims, name: 'Ada' }, { machines })).toMatchObject(person({ name: 'Ada', isMachine: false }))
+  })
+
+  test.each<readonly [string, Claims]>([
+    ['another client', { sub: 'other', client_id: 'other' }],
+    ['a second client that is not accepted', { sub: 'robot', client_id: 'robot', azp: 'other' }],
+    ['no client', { idtyp: 'app' }],
+    ['a client in other case', { sub: 'Robot', client_id: 'Robot' }],
+    ['a client that is no text', { idtyp: 'app', client_id: ['robot'] }],
+  ])('and not with %s', (_what, given) => {
+    expect(read({ ...claims, ...given }, { machines })).toMatchObject(
+      refused({ code: 'machine_refused', wanted: '["robot","portal"]' }),
+    )
+  })
+})
+
 test('people of two providers never share an id', () => {
   const other = { name: 'Partners', issuer: 'https://partners.example', person_prefix: 'partners:' }
   expect(read({ ...claims, sub: 'partners:ada' }, {}, [other])).toMatchObject(refused({ code: 'subject_invalid' }))

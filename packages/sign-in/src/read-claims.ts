@@ -14,6 +14,8 @@ export interface Grant {
 export interface Person {
   readonly subject: string
   readonly name: string
+  /** Whether it is a service account. Its name is that of its client. */
+  readonly isMachine: boolean
   /** At least one. */
   readonly grants: readonly Grant[]
   /** Why there are no roles. */
@@ -38,8 +40,17 @@ export function readClaims(provider: SignInProvider, claims: Claims): ClaimsRead
   const subject = readSubject(provider, claims)
   if (typeof subject !== 'string') return { kind: 'refused', refusal: subject }
   const machine = findMachine(claims)
-  if (machine !== undefined) return { kind: 'refused', refusal: { code: 'machine_refused', found: shorten(machine) } }
-  const name = readName(provider, claims, subject)
+  const isMachine = machine !== undefined
+  // A client that the token names in another claim must be accepted as well.
+  if (isMachine && (machine.length === 0 || !machine.every((client) => provider.machines.has(client)))) {
+    const refusal: SignInRefusal = {
+      code: 'machine_refused',
+      found: shorten(machine.join(', ')),
+      ...(provider.machines.size === 0 ? {} : { wanted: shorten([...provider.machines]) }),
+    }
+    return { kind: 'refused', refusal }
+  }
+  const name = isMachine ? cut(machine[0] ?? subject) : readName(provider, claims, subject)
   const grants = readGrants(provider, claims)
   if (grants.length > maxGrants) {
     const refusal: SignInRefusal = {
@@ -49,14 +60,15 @@ export function readClaims(provider: SignInProvider, claims: Claims): ClaimsRead
     }
     return { kind: 'refused', refusal }
   }
-  if (grants.length > 0) return { kind: 'person', person: { subject, name, grants, withoutRoles: undefined } }
+  if (grants.length > 0)
+    return { kind: 'person', person: { subject, name, isMachine, grants, withoutRoles: undefined } }
   const tenant = readTenant(provider, claims)
   if (typeof tenant !== 'string') return { kind: 'refused', refusal: tenant }
   const given = readRoles(provider, claims)
   const own = findOwnRole(provider, claims)
   const all = roles.filter((role) => role === own || given.roles.includes(role))
   const withoutRoles = all.length === 0 ? given.refusal : undefined
-  return { kind: 'person', person: { subject, name, grants: [{ tenant, roles: all }], withoutRoles } }
+  return { kind: 'person', person: { subject, name, isMachine, grants: [{ tenant, roles: all }], withoutRoles } }
 }
 
 interface Read {
@@ -97,8 +109,11 @@ function readSubject(provider: SignInProvider, claims: Claims): string | SignInR
   return isUsable ? subject : refusal
 }
 
-/** Returns the client of a service account, by the marks of Entra ID, Auth0, Okta, Cognito and Keycloak. */
-function findMachine(claims: Claims): string | undefined {
+/**
+ * Returns the distinct clients of a service account, by the marks of Entra ID, Auth0, Okta, Cognito and Keycloak.
+ * Undefined for a person.
+ */
+function findMachine(claims: Claims): readonly string[] | undefined {
   const clients = ['client_id', 'clientId', 'azp', 'cid', 'appid'].flatMap((name) => {
     const value = claims[name]
     return typeof value === 'string' ? [value] : []
@@ -108,7 +123,7 @@ function findMachine(claims: Claims): string | undefined {
     idtyp === 'app' ||
     gty === 'client-credentials' ||
     clients.some((client) => sub === client || account === `service-account-${client.toLowerCase()}`)
-  return isMachine ? (clients[0] ?? 'a client without a name') : undefined
+  return isMachine ? [...new Set(clients)] : undefined
 }
 
 function readTenant(provider: SignInProvider, claims: Claims): string | SignInRefusal {

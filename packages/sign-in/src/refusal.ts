@@ -107,7 +107,7 @@ const advice: Readonly<Record<SignInCode, string>> = {
   other_audience: 'Add an audience to the client at the provider, or change `audience`.',
   wrong_token_kind: 'Send the kind of token that `read` names, or change `read`.',
   subject_invalid: 'Let `subject` point to a claim with a stable text of at most 255 characters.',
-  machine_refused: 'Use an API key for integrations.',
+  machine_refused: 'Use an API key for data. To let it administer keys, add its client to `machines.clients`.',
   tenant_claim_absent: 'Let the provider add the claim to this token, change `tenant.from`, or set `tenant.otherwise`.',
   tenant_ambiguous: 'Let the claim name one tenant.',
   too_many_tenants: 'Let the provider leave out groups that this person does not need.',

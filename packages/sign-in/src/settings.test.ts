@@ -79,7 +79,11 @@ providers:
       [{ ...staff, parameters: { state: 'x' } }],
       'providers[0].parameters.state: is not an allowed member name',
     ],
-    ['service accounts', [{ ...staff, machines: 'accept' }], 'providers[0].machines: must be refuse'],
+    [
+      'service accounts without their clients',
+      [{ ...staff, machines: 'accept' }],
+      'providers[0].machines: must be refuse, or the',
+    ],
     ...['/postern/{tenant}', '/{role}/{tenant}/{role}', '/postern/{tenant}/{rolle}'].map(
       (form): [string, readonly object[], string] => [
         `grants of the form ${form}`,

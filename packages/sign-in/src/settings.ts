@@ -39,6 +39,8 @@ export interface SignInProvider {
   }
   /** By subject, or by verified email address in lower case. */
   readonly people: ReadonlyMap<string, Role>
+  /** The clients of service accounts that may administer keys. */
+  readonly machines: ReadonlySet<string>
   /** Names that hold tenant and role. Undefined: each person has one tenant. */
   readonly grants: { readonly from: readonly string[]; readonly forms: readonly GrantForm[] } | undefined
 }
@@ -131,7 +133,9 @@ const providerSchema = z.strictObject({
     .prefault({}),
   people: z.record(z.string(), role).default({}),
   machines: z
-    .literal('refuse', { message: 'must be refuse: service accounts cannot sign in. Use API keys' })
+    .union([z.literal('refuse'), z.strictObject({ clients: z.array(line).min(1).max(50) })], {
+      message: 'must be refuse, or the clients that may administer keys, such as { clients: [terraform] }',
+    })
     .default('refuse'),
   grants: z.strictObject({ from: pointers, form: grantForm.prefault('/postern/{tenant}/{role}') }).optional(),
   directory: laterMember('The match with a directory'),
@@ -218,6 +222,7 @@ function toProvider(given: z.output<typeof providerSchema>, prefixes: readonly s
       from: given.roles.from,
       map: given.roles.map === undefined ? undefined : new Map(Object.entries(given.roles.map)),
     },
+    machines: new Set(given.machines === 'refuse' ? [] : given.machines.clients),
     grants: given.grants === undefined ? undefined : { from: given.grants.from, forms: formsOf(given.grants.form) },
     people: new Map(
       Object.entries(given.people).map(([who, theirs]) => [who.includes('@') ? who.toLowerCase() : who, theirs]),

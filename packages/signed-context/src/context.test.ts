@@ -98,7 +98,7 @@ describe('a context is not serialized', () => {
     label: 'the label of a caller must be a well-formed text',
     scopes: 'the scopes of a caller must be distinct named scopes',
     roles: 'the roles of a caller must be distinct words',
-    person: 'only people have roles',
+    person: 'only people and machines have roles',
   } as const
   test.each<[string, Partial<Caller>, keyof typeof rules]>([
     ['for a tenant that is no UUID', { tenantId: 'harbourline' }, 'tenant'],

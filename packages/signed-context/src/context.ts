@@ -1,7 +1,7 @@
 import { nilTenantId, isTenantId } from './tenant-id.ts'
 
-/** An API key, a signed-in person, an operator of the platform, or a service of Postern. */
-export const callerKinds = ['api_key', 'user', 'operator', 'service'] as const
+/** An API key, a signed-in person, a service account of a provider, an operator of the platform, or a service of Postern. */
+export const callerKinds = ['api_key', 'user', 'machine', 'operator', 'service'] as const
 export type CallerKind = (typeof callerKinds)[number]
 
 /** The caller in the `postern-context` header. */
@@ -35,7 +35,7 @@ const rolePattern = /^[a-z][a-z_]*$/
 
 // A fixed order, and no class contains its own delimiter, so that matching is linear.
 const contextPattern =
-  /^tenant="([0-9a-f-]{36})", kind=(api_key|user|operator|service), id="([A-Za-z0-9!'()*\-._~%]+)", label="([A-Za-z0-9!'()*\-._~%]*)", scopes="([a-z_: ]*)"(?:, roles="([a-z_ ]*)")?$/
+  /^tenant="([0-9a-f-]{36})", kind=(api_key|user|machine|operator|service), id="([A-Za-z0-9!'()*\-._~%]+)", label="([A-Za-z0-9!'()*\-._~%]*)", scopes="([a-z_: ]*)"(?:, roles="([a-z_ ]*)")?$/
 
 /** Writes a dictionary (RFC 9651 §3.2) with one spelling per caller. Throws if the caller cannot be parsed back. */
 export function serializeContext(caller: Caller): string {
@@ -43,7 +43,7 @@ export function serializeContext(caller: Caller): string {
   const text =
     `tenant="${caller.tenantId}", kind=${caller.kind}, id="${encodeURIComponent(caller.id)}"` +
     `, label="${encodeURIComponent(caller.label)}", scopes="${caller.scopes.join(' ')}"` +
-    (caller.kind === 'user' ? `, roles="${caller.roles.join(' ')}"` : '')
+    (hasRoles(caller.kind) ? `, roles="${caller.roles.join(' ')}"` : '')
   if (text.length > maxCharacters) throw new RangeError(`a context has at most ${maxCharacters} characters`)
   return text
 }
@@ -57,7 +57,7 @@ export function parseContext(text: string): Caller | undefined {
   const decodedId = decode(id)
   const decodedLabel = decode(label)
   if (callerKind === undefined || decodedId === undefined || decodedLabel === undefined) return undefined
-  if ((roles !== undefined) !== (callerKind === 'user')) return undefined
+  if ((roles !== undefined) !== hasRoles(callerKind)) return undefined
   const caller: Caller = {
     tenantId,
     kind: callerKind,
@@ -84,8 +84,12 @@ function findFault({ tenantId, kind, id, label, scopes, roles }: Caller): string
     return 'the scopes of a caller must be distinct named scopes'
   if (!areDistinct(roles) || !roles.every((role) => rolePattern.test(role)))
     return 'the roles of a caller must be distinct words'
-  if (roles.length > 0 && kind !== 'user') return 'only people have roles'
+  if (roles.length > 0 && !hasRoles(kind)) return 'only people and machines have roles'
   return undefined
+}
+
+function hasRoles(kind: CallerKind): boolean {
+  return kind === 'user' || kind === 'machine'
 }
 
 function areDistinct(list: readonly string[]): boolean {

@@ -66,7 +66,7 @@ function noSuchPath({ target, basePath }: Exchange): string {
 
 /** Names the missing scope as RFC 6750 §3.1 does. Each scope that suffices has its own challenge. */
 function scopeChallenge(exchange: Exchange, principal: Principal, { access }: Route): string[] {
-  const scheme = principal.kind === 'user' ? 'Bearer realm="postern"' : challengeOf(exchange)
+  const scheme = principal.kind !== 'api_key' ? 'Bearer realm="postern"' : challengeOf(exchange)
   const enough = access.kind === 'scope' ? [access.scope] : access.kind === 'any-scope' ? access.scopes : []
   const challenges = enough.map((scope) => `${scheme}, error="insufficient_scope", scope="${scope}"`)
   return ['www-authenticate', challenges.join(', ')]

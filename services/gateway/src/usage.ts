@@ -40,8 +40,8 @@ export function createUsage(options: {
     use.lastUsedAt = now()
   }
 
-  function see({ tenantId, id, label, roles, isUndecided }: Principal): void {
-    if (isUndecided) return
+  function see({ kind, tenantId, id, label, roles, isUndecided }: Principal): void {
+    if (kind !== 'user' || isUndecided) return
     const known = people.get(`${tenantId} ${id}`)
     if (known === undefined && people.size >= maxCollected) return
     // Too long (OpenID Connect Core, section 2) or not storable.

@@ -26,6 +26,7 @@ export const tenant: TenantRecord = {
 export const token = {
   subject: 'ada',
   name: 'Ada Lund',
+  isMachine: false,
   grants: [{ tenant: tenant.tenantId, roles: ['viewer' as const] }],
   withoutRoles: undefined,
   expiresAt: 9e12,

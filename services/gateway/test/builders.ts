@@ -13,10 +13,12 @@ import { readHeaders } from '../src/sign/read-headers.ts'
 
 /** A person with these roles in one tenant. */
 export function personPrincipal(
-  token: Parameters<typeof userPrincipal>[0] & { readonly roles: readonly Role[] },
+  token: Omit<Parameters<typeof userPrincipal>[0], 'isMachine'> & { readonly roles: readonly Role[] },
   tenant: TenantRecord,
 ): Principal {
-  return userPrincipal(token, tenant, [{ id: tenant.tenantId, name: tenant.tenantName, roles: token.roles }])
+  return userPrincipal({ ...token, isMachine: false }, tenant, [
+    { id: tenant.tenantId, name: tenant.tenantName, roles: token.roles },
+  ])
 }
 
 export const silent = createLogger({ service: 'test', level: 'silent' })

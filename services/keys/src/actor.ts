@@ -8,9 +8,9 @@ export interface Actor {
   readonly label: string
 }
 
-/** Only people and the operator may act on keys; other callers indicate a bug in a route. */
-export function actorOf(context: TenantContext): Actor & { readonly type: 'user' | 'operator' } {
+/** Only people, service accounts and the operator may act on keys; other callers indicate a bug in a route. */
+export function actorOf(context: TenantContext): Actor & { readonly type: 'user' | 'machine' | 'operator' } {
   const { kind, id, label } = context
-  if (kind === 'user' || kind === 'operator') return { type: kind, id, label }
+  if (kind === 'user' || kind === 'machine' || kind === 'operator') return { type: kind, id, label }
   throw problem('role_required')
 }

@@ -6,7 +6,7 @@ import { defineRoute } from '../route.ts'
 
 export const whoamiSchema = z
   .object({
-    kind: z.enum(['api_key', 'user']),
+    kind: z.enum(['api_key', 'user', 'machine']),
     id: z.string(),
     label: z.string(),
     tenant: z

@@ -19,7 +19,11 @@ import { memberSchema } from './member.ts'
 import { keyPolicyEventSchema, keyPolicySchema, updateKeyPolicyBodySchema } from './policy.ts'
 import { apiKeyUsageSchema, usageDays } from './usage.ts'
 
-const base = { upstream: 'keys', tag: 'API keys', access: { kind: 'person', role: 'admin' } } as const
+const base = {
+  upstream: 'keys',
+  tag: 'API keys',
+  access: { kind: 'person', role: 'admin', acceptsMachines: true },
+} as const
 
 export const createApiKey = defineRoute({
   ...base,
@@ -171,6 +175,7 @@ export const getKeyPolicy = defineRoute({
 export const updateKeyPolicy = defineRoute({
   ...base,
   id: 'keys.change-policy',
+  access: { kind: 'person', role: 'admin' },
   method: 'PATCH',
   path: '/api/v1/key-policy',
   summary: 'Change the rules for keys',

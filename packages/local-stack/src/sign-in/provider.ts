@@ -18,6 +18,12 @@ export interface DevelopmentProviderOptions {
   readonly clientSecret: string
   readonly consoleUrl: string
   readonly people: readonly DemoPerson[]
+  /** Service accounts, with the claims of their tokens. */
+  readonly machines?: readonly {
+    readonly clientId: string
+    readonly clientSecret: string
+    readonly claims: Readonly<Record<string, unknown>>
+  }[]
   tenantId(slug: string): Promise<string | undefined>
   /** P-256. Default: a new key. */
   readonly key?: { readonly id: string; readonly privateKey: KeyObject }
@@ -71,7 +77,7 @@ async function readForm(request: IncomingMessage): Promise<string> {
 }
 
 function configuration(options: DevelopmentProviderOptions): ConstructorParameters<typeof Provider>[1] {
-  const { clientId, clientSecret, consoleUrl, people, tenantId, shape } = options
+  const { clientId, clientSecret, consoleUrl, people, tenantId, shape, machines = [] } = options
   const { id: keyId, privateKey } = options.key ?? {
     id: randomBytes(8).toString('hex'),
     privateKey: generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey,
@@ -90,6 +96,14 @@ function configuration(options: DevelopmentProviderOptions): ConstructorParamete
         backchannel_logout_session_required: true,
         id_token_signed_response_alg: 'ES256',
       },
+      ...machines.map((machine) => ({
+        client_id: machine.clientId,
+        client_secret: machine.clientSecret,
+        grant_types: ['client_credentials'],
+        response_types: [],
+        id_token_signed_response_alg: 'ES256' as const,
+        redirect_uris: [],
+      })),
     ],
     jwks: {
       keys: [{ ...privateKey.export({ format: 'jwk' }), kid: keyId, use: 'sig', alg: 'ES256' }],
@@ -105,6 +119,9 @@ function configuration(options: DevelopmentProviderOptions): ConstructorParamete
       return { accountId: id, claims: () => claims }
     },
     extraTokenClaims: async (_ctx, token) => {
+      if (token.kind === 'ClientCredentials') {
+        return machines.find((machine) => machine.clientId === token.clientId)?.claims
+      }
       const person = 'accountId' in token ? find(token.accountId) : undefined
       if (person === undefined) return undefined
       if (shape !== undefined) return { ...shape.accessToken }
@@ -138,6 +155,7 @@ function configuration(options: DevelopmentProviderOptions): ConstructorParamete
     pkce: { required: () => true },
     interactions: { url: (_ctx, { uid }) => `/sign-in/${uid}` },
     features: {
+      clientCredentials: { enabled: machines.length > 0 },
       devInteractions: { enabled: false },
       revocation: { enabled: true },
       backchannelLogout: { enabled: true },

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { findFreePort, loopback } from '../ports.ts'
 import { randomPassword } from '../secrets.ts'
 import { type DemoPerson, demoPeople } from '../sign-in/people.ts'
-import { type TokenShape, createDevelopmentProvider } from '../sign-in/provider.ts'
+import { type DevelopmentProviderOptions, type TokenShape, createDevelopmentProvider } from '../sign-in/provider.ts'
 
 /** The development provider, in this process. */
 export interface TestSignIn {
@@ -19,6 +19,8 @@ export interface TestSignInOptions {
   readonly tenants: Readonly<Record<string, string>>
   /** Default: the people of the demo. */
   readonly people?: readonly DemoPerson[]
+  /** Service accounts. */
+  readonly machines?: DevelopmentProviderOptions['machines']
   /** Imitates the tokens of another provider. */
   readonly shape?: TokenShape
 }
@@ -35,6 +37,7 @@ export async function startTestSignIn(options: TestSignInOptions): Promise<TestS
     ...settings,
     consoleUrl: options.consoleUrl,
     people: options.people ?? demoPeople,
+    ...(options.machines === undefined ? {} : { machines: options.machines }),
     ...(options.shape === undefined ? {} : { shape: options.shape }),
     tenantId: async (slug) => options.tenants[slug],
   })

@@ -2,7 +2,7 @@ import { type NamedScope, type Route, opensRole } from '@postern/contracts'
 import { oneScopeNeeded, roleNeeded, scopeNeeded } from '../guard.ts'
 
 export interface Caller {
-  readonly kind: 'api_key' | 'user'
+  readonly kind: 'api_key' | 'user' | 'machine'
   readonly granted: readonly string[]
   readonly scopes: ReadonlySet<NamedScope>
   readonly roles: readonly string[]
@@ -30,7 +30,10 @@ export function denialOf(route: Route, caller: Caller): Denial | undefined {
       for (const scope of access.scopes) if (caller.scopes.has(scope)) return undefined
       return { code: 'insufficient_scope', ...oneScopeNeeded(access.scopes, caller.granted) }
     case 'person':
-      if (caller.kind === 'user' && opensRole(caller.roles, access.role)) return undefined
+      if (caller.kind === 'machine' && access.acceptsMachines !== true) {
+        return { code: 'role_required', detail: 'Service accounts can only administer keys. Use an API key for data.' }
+      }
+      if (caller.kind !== 'api_key' && opensRole(caller.roles, access.role)) return undefined
       return { code: 'role_required', ...roleNeeded(access.role) }
     default:
       access satisfies never

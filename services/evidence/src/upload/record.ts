@@ -1,5 +1,5 @@
 import type { EvidenceDetails, Receipt } from '@postern/contracts'
-import { ProblemError, type RequestInfo } from '@postern/service-kit'
+import { ProblemError, type RequestInfo, problem } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import { type SettlingBlob, isStoreFull } from '../blob/blob-store.ts'
 import { eventsOfFile } from '../custody/rules.ts'
@@ -142,5 +142,6 @@ export async function finishRecording(
 export type { Actor }
 
 export function actorOf({ kind, id, label }: RequestInfo['context']): Actor {
+  if (kind === 'machine') throw problem('role_required')
   return { type: kind === 'service' ? 'connector' : kind, id, label }
 }

@@ -128,6 +128,7 @@ describe('the claims of a token', () => {
     const token = {
       subject: 'ada',
       name: 'Ada L.',
+      isMachine: false,
       grants: [{ tenant: tenantId, roles: expect.any(Array) }],
       withoutRoles: undefined,
       expiresAt: exp * 1000,

@@ -8,7 +8,7 @@ import type { Use } from '../usage.ts'
 import type { TenantAccess } from './choose-tenant.ts'
 
 export interface Principal {
-  readonly kind: 'api_key' | 'user'
+  readonly kind: 'api_key' | 'user' | 'machine'
   readonly id: string
   /** A key and its successor share one. */
   readonly limitId: string
@@ -96,16 +96,19 @@ const personLimit = 1200
 interface Token {
   readonly subject: string
   readonly name: string
+  readonly isMachine: boolean
   readonly expiresAt: number
 }
 
 /** The caller in one tenant. Created for each request, so it never serves another tenant. */
 export function userPrincipal(token: Token, tenant: TenantRecord, access: readonly TenantAccess[]): Principal {
   const roles = access.find(({ id }) => id === tenant.tenantId)?.roles ?? noRoles
-  const granted = [...new Set(roles.flatMap((role) => roleScopes[role]))]
+  const kind = token.isMachine ? 'machine' : 'user'
+  // Service accounts administer keys. Data is for keys, whose scopes are narrower than roles.
+  const granted = token.isMachine ? [] : [...new Set(roles.flatMap((role) => roleScopes[role]))]
   const scopes = expandScopes(granted)
   return {
-    kind: 'user',
+    kind,
     id: token.subject,
     limitId: token.subject,
     label: token.name,
@@ -122,7 +125,7 @@ export function userPrincipal(token: Token, tenant: TenantRecord, access: readon
     tenantLimit: tenant.tenantLimit,
     context: serializeContext({
       tenantId: tenant.tenantId,
-      kind: 'user',
+      kind,
       id: token.subject,
       label: token.name,
       scopes: [...scopes],
@@ -140,7 +143,7 @@ export function undecidedPrincipal(token: Token, access: readonly TenantAccess[]
   const [first] = access
   if (first === undefined) throw new Error('only a person with several tenants is undecided')
   return {
-    kind: 'user',
+    kind: token.isMachine ? 'machine' : 'user',
     id: token.subject,
     limitId: token.subject,
     label: token.name,

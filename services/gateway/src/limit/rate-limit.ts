@@ -2,7 +2,7 @@ import type { Clocks } from '../authenticate/clocks.ts'
 import type { TokenLease, TokenSource } from './token-source.ts'
 
 export interface Bucket {
-  readonly kind: 'api_key' | 'user' | 'tenant' | 'people'
+  readonly kind: 'api_key' | 'user' | 'machine' | 'tenant' | 'people'
   readonly tenantId: string
   readonly id: string
   readonly limit: number
@@ -33,7 +33,7 @@ export interface Limits {
 }
 
 export interface Caller {
-  readonly kind: 'api_key' | 'user'
+  readonly kind: 'api_key' | 'user' | 'machine'
   /** The id of the person, the key, or the first key of its rotations. */
   readonly limitId: string
   readonly tenantId: string
@@ -91,6 +91,7 @@ export function createRateLimit(options: {
   const buckets = {
     api_key: new Map<string, Bucket>(),
     user: new Map<string, Bucket>(),
+    machine: new Map<string, Bucket>(),
     tenant: new Map<string, Bucket>(),
     people: new Map<string, Bucket>(),
   } as const
@@ -295,7 +296,7 @@ export function createRateLimit(options: {
       caller.limits = combineLimits(
         () => bucketOf(kind, tenantId, limitId, caller.limit),
         () => bucketOf('tenant', tenantId, tenantId, tenantLimit - kept),
-        kind === 'user' && kept > 0 ? () => bucketOf('people', tenantId, tenantId, kept) : undefined,
+        kind !== 'api_key' && kept > 0 ? () => bucketOf('people', tenantId, tenantId, kept) : undefined,
       )
       return caller.limits
     },
@@ -336,11 +337,13 @@ function fullLimitInWords(
   switch (kind) {
     case 'api_key':
       return `The limit of this key is ${limit} requests a minute.`
+    case 'machine':
+      return `The limit of a service account is ${limit} requests a minute.`
     case 'user':
       return `The limit of a person is ${limit} requests a minute.`
     case 'tenant':
     case 'people':
-      return caller?.kind === 'user'
+      return caller?.kind === 'user' || caller?.kind === 'machine'
         ? `The limit of this tenant is ${caller.tenantLimit} requests a minute.`
         : `The limit of all keys of this tenant together is ${limit} requests a minute.`
     default:
@@ -354,7 +357,7 @@ function isForgotten({ principal, tenant, people }: Limits): boolean {
 
 /** Subjects are unique only within an issuer. */
 function nameAmong({ kind, tenantId, id }: Pick<Bucket, 'kind' | 'tenantId' | 'id'>): string {
-  return kind === 'user' ? `${tenantId} ${id}` : id
+  return kind === 'user' || kind === 'machine' ? `${tenantId} ${id}` : id
 }
 
 function nameOf({ kind, tenantId, id }: Bucket): string {
