@@ -33,6 +33,7 @@ import { createKeyLookup } from './authenticate/key-lookup.ts'
 import { openKeysClient } from './authenticate/keys-client.ts'
 import { createLease, systemTimers } from './authenticate/lease.ts'
 import { openRedisCache } from './authenticate/redis-cache.ts'
+import { createTenantCheck } from './authenticate/check-tenants.ts'
 import { createTenantLookup } from './authenticate/tenant-lookup.ts'
 import { createAwaitContent } from './await-content.ts'
 import { createAuthorizeRequest } from './authorize-request.ts'
@@ -71,6 +72,8 @@ const maxReadAheadBytes = 8 * 1024 * 1024
 const usageEveryMs = 10_000
 const pruneEveryMs = 60_000
 const databaseCheckEveryMs = 30_000
+/** Until the keys service has answered for each tenant of the sign-in file. */
+const checkTenantsEveryMs = 5000
 
 /** Logs `listening` with its ports. */
 export async function startGateway(
@@ -394,7 +397,10 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
   void sharedDatabase.refresh()
   redis.onRevocation(lease.receive)
   lease.start()
+  const checkTenants = createTenantCheck(config.providers, tenantLookup, logger)
+  void checkTenants()
   const timers = [
+    setInterval(() => void checkTenants(), checkTenantsEveryMs),
     setInterval(() => void usage.flush(), usageEveryMs),
     setInterval(watermarks.prune, pruneEveryMs),
     setInterval(openRequests.check, checkOpenRequestsEveryMs),
