@@ -49,19 +49,32 @@ describe('the reference', () => {
   })
 
   test('and the document are compressed if the caller accepts it, with a separate entity tag', async () => {
-    for (const target of ['/docs', '/api/v1/openapi.json']) {
+    const cases = ['/docs', '/api/v1/openapi.json'].flatMap((target) => [
+      [target, 'gzip', 'gzip'] as const,
+      [target, 'gzip, br', 'br'] as const,
+    ])
+    for (const [target, accepted, coding] of cases) {
       const plain = await send(gateway, target)
-      const packed = await fetch(new URL(target, gateway), { headers: { 'accept-encoding': 'gzip' } })
-      expect(packed.headers.get('content-encoding')).toBe('gzip')
+      const packed = await fetch(new URL(target, gateway), { headers: { 'accept-encoding': accepted } })
+      expect(packed.headers.get('content-encoding')).toBe(coding)
       expect(Number(packed.headers.get('content-length'))).toBeLessThan(plain.text.length / 5)
       expect([packed.headers.get('vary'), plain.headers['vary']]).toEqual(['accept-encoding', 'accept-encoding'])
       expect(await packed.text()).toBe(plain.text)
       const etag = packed.headers.get('etag') ?? ''
       expect(etag).not.toBe(plain.headers['etag'])
-      const headers = { 'accept-encoding': 'gzip', 'if-none-match': etag }
+      const headers = { 'accept-encoding': accepted, 'if-none-match': etag }
       const again = await fetch(new URL(target, gateway), { headers })
       expect([again.status, again.headers.get('content-encoding')]).toEqual([304, null])
     }
+  })
+
+  test('are what an unknown path links to (RFC 8631)', async () => {
+    const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['read:findings'] })
+    const { status, headers } = await send(gateway, '/api/v1', { key })
+    expect([status, headers['link']]).toEqual([
+      404,
+      '</api/v1/openapi.json>; rel="service-desc", </docs>; rel="service-doc"',
+    ])
   })
 
   test('and the document describe the API that serves them', async () => {

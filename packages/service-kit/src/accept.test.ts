@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { negotiate, acceptsGzip } from './accept.ts'
+import { acceptsGzip, chooseCoding, negotiate } from './accept.ts'
 
 const offered = ['application/json', 'application/x-ndjson', 'text/csv']
 
@@ -41,3 +41,16 @@ test.each([undefined, '', 'br', 'identity', 'gzip;q=0', 'gzip; q=0.000, *', '*;q
     expect(acceptsGzip(header)).toBe(false)
   },
 )
+
+test.each([
+  ['gzip, deflate, br', 'br'],
+  ['gzip, br;q=0.5', 'gzip'],
+  ['gzip', 'gzip'],
+  ['br;q=0, *', 'gzip'],
+  ['*', 'br'],
+  ['identity', undefined],
+  ['', undefined],
+  [undefined, undefined],
+])('of br and gzip %j gets %s', (header, coding) => {
+  expect(chooseCoding(header, ['br', 'gzip'])).toBe(coding)
+})

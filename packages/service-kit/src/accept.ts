@@ -12,11 +12,23 @@ export function negotiate(accept: string | undefined, offered: readonly string[]
   return best?.mediaType
 }
 
-/** RFC 9110, section 12.5.3. A missing header does not accept gzip. */
-export function acceptsGzip(header: string | undefined): boolean {
+/** RFC 9110, section 12.5.3. Of equal ones the first offered. Undefined: the client accepts none, or sent no header. */
+export function chooseCoding<Coding extends string>(
+  header: string | undefined,
+  offered: readonly Coding[],
+): Coding | undefined {
   const codings = (header ?? '').split(',').map(parseRange)
-  const coding = codings.find(({ range }) => range === 'gzip') ?? codings.find(({ range }) => range === '*')
-  return coding !== undefined && coding.quality > 0
+  let best: { readonly coding: Coding; readonly quality: number } | undefined
+  for (const coding of offered) {
+    const named = codings.find(({ range }) => range === coding) ?? codings.find(({ range }) => range === '*')
+    const quality = named?.quality ?? 0
+    if (quality > (best?.quality ?? 0)) best = { coding, quality }
+  }
+  return best?.coding
+}
+
+export function acceptsGzip(header: string | undefined): boolean {
+  return chooseCoding(header, ['gzip']) !== undefined
 }
 
 interface MediaRange {

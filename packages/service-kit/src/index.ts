@@ -1,4 +1,4 @@
-export { negotiate, acceptsGzip } from './accept.ts'
+export { acceptsGzip, chooseCoding, negotiate } from './accept.ts'
 export { createApp, closeConnectionsWhenDraining, requestIdPattern } from './app.ts'
 export {
   type BaseConfig,

@@ -35,7 +35,7 @@ function judge(exchange: Exchange, principal: Principal): Refusal | undefined {
   const { match } = exchange
   switch (match.kind) {
     case 'none':
-      return refusal('not_found', { detail: noSuchPath(exchange) })
+      return refusal('not_found', { detail: noSuchPath(exchange), headers: descriptionLinks(exchange) })
     case 'method': {
       const allowed = match.allowed.join(', ')
       return refusal('method_not_allowed', {
@@ -54,6 +54,11 @@ function judge(exchange: Exchange, principal: Principal): Refusal | undefined {
     default:
       return match satisfies never
   }
+}
+
+/** RFC 8631: where clients find the description of the API. */
+function descriptionLinks({ basePath }: Exchange): string[] {
+  return ['link', `<${basePath}/api/v1/openapi.json>; rel="service-desc", <${basePath}/docs>; rel="service-doc"`]
 }
 
 function noSuchPath({ target, basePath }: Exchange): string {

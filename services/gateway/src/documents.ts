@@ -1,15 +1,25 @@
 import { createHash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { gzip } from 'node:zlib'
+import { brotliCompress, constants, gzip } from 'node:zlib'
 import { openApiInTurns, publishedOpenApiInTurns } from '@postern/contracts'
 import { referencePage } from './reference-page.ts'
+
+/** The smaller one first. */
+export const codings = ['br', 'gzip'] as const
+type Coding = (typeof codings)[number]
+
+interface Coded {
+  readonly content: Buffer
+  readonly etag: string
+}
 
 export interface Document {
   readonly mediaType: string
   readonly content: Buffer
   readonly etag: string
-  readonly packed: { readonly content: Buffer; readonly etag: string }
+  /** The content in each coding that is offered. */
+  readonly coded: Readonly<Record<Coding, Coded>>
   readonly headers: readonly string[]
 }
 
@@ -41,20 +51,23 @@ async function finish<T>(work: Generator<undefined, T>): Promise<T> {
 
 async function asDocument(value: object): Promise<Document> {
   const content = Buffer.from(JSON.stringify(value))
-  const packed = await pack(content)
-  return { mediaType: 'application/json; charset=utf-8', content, etag: etagOf(content), packed, headers: [] }
+  const coded = await encode(content)
+  return { mediaType: 'application/json; charset=utf-8', content, etag: etagOf(content), coded, headers: [] }
 }
 
 async function asReference(value: Record<string, unknown>): Promise<Document> {
   const { html: content, contentSecurityPolicy } = referencePage(value)
   const headers = ['content-security-policy', contentSecurityPolicy, 'referrer-policy', 'no-referrer']
-  const packed = await pack(content)
-  return { mediaType: 'text/html; charset=utf-8', content, etag: etagOf(content), packed, headers }
+  const coded = await encode(content)
+  return { mediaType: 'text/html; charset=utf-8', content, etag: etagOf(content), coded, headers }
 }
 
-async function pack(bytes: Buffer): Promise<Document['packed']> {
-  const content = await promisify(gzip)(bytes)
-  return { content, etag: etagOf(content) }
+async function encode(bytes: Buffer): Promise<Document['coded']> {
+  const [br, zipped] = await Promise.all([
+    promisify(brotliCompress)(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }),
+    promisify(gzip)(bytes),
+  ])
+  return { br: { content: br, etag: etagOf(br) }, gzip: { content: zipped, etag: etagOf(zipped) } }
 }
 
 function etagOf(content: Buffer): string {

@@ -8,7 +8,7 @@ import {
   signatureHeader,
   signatureInputHeader,
 } from '@postern/contracts'
-import { type ReadAheadBudget, matchesEtag, negotiate, acceptsGzip } from '@postern/service-kit'
+import { type ReadAheadBudget, chooseCoding, matchesEtag, negotiate } from '@postern/service-kit'
 import {
   type AssertionMinter,
   UnsignableValueError,
@@ -21,7 +21,7 @@ import type { CallerHeaders } from './caller-headers.ts'
 import { type Exchange, type ProblemAnswer, closeConnection, send, sendNotModified, sendProblem } from './exchange.ts'
 import { forward } from './forward/proxy.ts'
 import type { Upstreams } from './forward/upstreams.ts'
-import { type Document, createDocuments } from './documents.ts'
+import { type Document, codings, createDocuments } from './documents.ts'
 import type { OpenRequests } from './open-requests.ts'
 import { problemPage } from './problem-pages.ts'
 import type { Usage } from './usage.ts'
@@ -85,15 +85,15 @@ export function createServe(parts: ServeParts): (exchange: Exchange) => void {
 
   function answerDocument(exchange: Exchange, made: Promise<Document>, headers: readonly string[]): void {
     made
-      .then(({ mediaType, headers: own, packed, ...plain }) => {
-        const isPacked = acceptsGzip(exchange.request.headers['accept-encoding'])
-        const { content, etag } = isPacked ? packed : plain
+      .then(({ mediaType, headers: own, coded, ...plain }) => {
+        const coding = chooseCoding(exchange.request.headers['accept-encoding'], codings)
+        const { content, etag } = coding === undefined ? plain : coded[coding]
         const kept = ['etag', etag, 'cache-control', 'public, max-age=60', 'vary', 'accept-encoding']
         if (isKnown(exchange, etag)) {
           sendNotModified(exchange, [...kept, ...headers])
         } else {
-          const coding = isPacked ? ['content-encoding', 'gzip'] : []
-          send(exchange, 200, mediaType, content, [...kept, ...coding, ...own, ...headers])
+          const encoding = coding === undefined ? [] : ['content-encoding', coding]
+          send(exchange, 200, mediaType, content, [...kept, ...encoding, ...own, ...headers])
         }
       })
       .catch((error: unknown) => {
