@@ -211,7 +211,7 @@ async function callAll(authorization: string): Promise<Record<string, string>> {
       // Too many requests, a fault, or a service that does not know the route: nothing that could be taken for an answer to the question.
       // 501 is what SCIM wants of an operation that it names and nobody supports.
       const isFault = answer.status >= 500 && answer.status !== 501
-      const isOther = answer.status === 429 || isFault || answer.text.includes('no such')
+      const isOther = answer.status === 429 || isFault || answer.text.includes('has no such route')
       called[nameOf(route, method)] = isOther ? `${answer.status} ${answer.text}` : isDenied ? 'denied' : 'allowed'
       if (isDenied && method !== 'HEAD') {
         // SCIM errors have only text.

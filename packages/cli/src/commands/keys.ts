@@ -140,13 +140,15 @@ export async function explainRequest(
   context.print(`${outcome}\n\n${table(['STEP', 'RESULT', 'DETAIL'], rows)}`)
 }
 
+const everyKey = new RegExp(keyValuePattern, 'g')
+
 /** Finds a key by its value on standard input, because shells and process lists keep command lines. */
 export async function findKeyByValue(context: CommandContext, source: string, options: KeyOptions): Promise<void> {
   // Never show the argument: it may be a key.
   if (source !== '-')
     throw usage('keys find reads the key from standard input: use `keys find -`, paste the key and press Ctrl-D')
   if (context.readInput === undefined) throw usage('standard input cannot be read')
-  const values = new Set((await context.readInput()).match(new RegExp(keyValuePattern, 'g')))
+  const values = new Set((await context.readInput()).match(everyKey))
   const [value] = values
   if (value === undefined || values.size > 1) {
     throw usage(
