@@ -1,15 +1,19 @@
-import { copyFile, mkdir, writeFile } from 'node:fs/promises'
+import { copyFile, cp, mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { run } from './command.ts'
 import type { Tool, Workshop } from './tool.ts'
 
 const programs = join(import.meta.dirname, 'programs')
+const ownPython = join(import.meta.dirname, '..', '..', 'clients', 'python')
 
 const packages = {
   'openapi-spec-validator': '0.9.0',
   'openapi-python-client': '0.29.1',
   schemathesis: '4.32.5',
   fastmcp: '4.2.3',
+  build: '1.6.1',
+  mypy: '2.4.1',
+  pytest: '9.2.0',
 } as const
 
 /** Makes a folder and a Python environment with these packages, and returns both. */
@@ -28,6 +32,23 @@ async function install(cwd: string, bin: string, ...wanted: readonly string[]): 
 
 function pinned(name: keyof typeof packages): string {
   return `${name}==${packages[name]}`
+}
+
+/** Our own client: its types, and its tests with the wheel that users install. */
+const postern: Tool = {
+  name: 'postern-client',
+  needs: ['python3'],
+  prove: async (workshop) => {
+    const tools = [pinned('build'), pinned('mypy'), pinned('pytest')]
+    const { cwd, bin } = await openPython(workshop, 'postern-client', ...tools)
+    const copy = join(cwd, 'client')
+    await cp(ownPython, copy, { recursive: true })
+    await run(join(bin, 'python'), ['-m', 'build', '--outdir', '../built'], { cwd: copy })
+    const [wheel = ''] = (await readdir(join(cwd, 'built'))).filter((name) => name.endsWith('.whl'))
+    await install(cwd, bin, `${join(cwd, 'built', wheel)}[receipts]`)
+    await run(join(bin, 'python'), ['-m', 'mypy'], { cwd: copy })
+    await run(join(bin, 'python'), ['-m', 'pytest'], { cwd: copy, env: workshop.variables })
+  },
 }
 
 const specValidator: Tool = {
@@ -161,6 +182,7 @@ const generatedGo: Tool = {
 }
 
 export const otherTools: readonly Tool[] = [
+  postern,
   specValidator,
   pythonClient,
   schemathesis,

@@ -3,6 +3,8 @@ import { renderAssurance } from './assurance.ts'
 import { renderMessages } from './messages.ts'
 import { renderMetrics } from './metrics.ts'
 import { readPromises } from './promises.ts'
+import { renderPythonClient } from './python/client.ts'
+import { renderPythonModels } from './python/models.ts'
 import { renderSettings } from './settings.ts'
 import { renderSignInCodes } from './sign-in-codes.ts'
 
@@ -14,4 +16,6 @@ export const generatedDocuments: Readonly<Record<string, () => string>> = {
   'docs/reference/metrics.md': renderMetrics,
   'docs/reference/messages.md': renderMessages,
   'docs/reference/sign-in-codes.md': renderSignInCodes,
+  'clients/python/src/postern/models.py': renderPythonModels,
+  'clients/python/src/postern/_operations.py': renderPythonClient,
 }
