@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack`
 
 /** Parameters that the client sends itself. */
-const ownParameters: ReadonlySet<string> = new Set(['cursor', 'count', 'csv'])
+const ownParameters: ReadonlySet<string> = new Set(['cursor', 'count', 'csv', 'file_name', 'test_procedure'])
+
+/** Operations whose methods are written by hand, but whose parameters have a type. */
+const otherOperations = ['uploadEvidence']
 
 interface Method {
   readonly name: string
@@ -33,14 +36,19 @@ export function renderPythonClient(): string {
   const operations = operationsOf(readPublished())
   const types = new TypeWriter('models.')
   const classes = Object.entries(resources).flatMap(([resource, methods]) => {
-    const described = Object.entries(methods).map(([name, id]) => {
-      const operation = operations.get(id)
-      if (operation === undefined) throw new TypeError(`there is no operation ${id}`)
-      return methodOf(name, id, operation, types)
-    })
+    const described = Object.entries(methods).map(([name, id]) =>
+      methodOf(name, id, operationOf(operations, id), types),
+    )
     return [false, true].map((isAsync) => renderClass(resource, described, isAsync))
   })
+  for (const id of otherOperations) methodOf(id, id, operationOf(operations, id), types)
   return `${[head, ...types.classes, ...classes].join('\n\n\n')}\n`
+}
+
+function operationOf(operations: ReadonlyMap<string, Operation>, id: string): Operation {
+  const operation = operations.get(id)
+  if (operation === undefined) throw new TypeError(`there is no operation ${id}`)
+  return operation
 }
 
 function methodOf(name: string, id: string, operation: Operation, types: TypeWriter): Method {

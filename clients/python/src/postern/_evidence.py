@@ -16,7 +16,7 @@ from ._base import answer
 from ._content import Body, Content, Part, name_of
 from ._errors import ConnectionFailedError, ProblemError, ReceiptError, UnexpectedResponseError
 from ._exchange import Reply, Request, RetryPolicy, Steps, Wait, Work, exchange, new_idempotency_key
-from ._operations import AsyncEvidenceOperations, EvidenceOperations
+from ._operations import AsyncEvidenceOperations, EvidenceOperations, UploadEvidenceQuery
 from ._receipts import receipt_of, verify_receipt
 
 _uploads_path = "/api/v1/evidence/uploads"
@@ -245,10 +245,10 @@ class Evidence(EvidenceOperations):
         file_name: str | None = None,
         content_type: str = _octets,
         test_procedures: Sequence[str] = (),
-        about: models.EvidenceDetails | None = None,
+        about: UploadEvidenceQuery | None = None,
         idempotency_key: str | None = None,
     ) -> models.EvidenceReceipt:
-        """Uploads one file. `about` has members with texts only, such as `evidence_date`."""
+        """Uploads one file, and what you state about it."""
         policy = self._connection.policy
         inputs = (file_name, content_type, test_procedures, about or {}, idempotency_key)
         return self._connection.run(_upload(policy, _upload_path, content, *inputs))
@@ -261,7 +261,7 @@ class Evidence(EvidenceOperations):
         file_name: str | None = None,
         content_type: str = _octets,
         test_procedures: Sequence[str] = (),
-        about: models.EvidenceDetails | None = None,
+        about: UploadEvidenceQuery | None = None,
         idempotency_key: str | None = None,
     ) -> models.EvidenceReceipt:
         """Uploads a new version of a file that the same key uploaded within the last 30 days."""
@@ -315,10 +315,10 @@ class AsyncEvidence(AsyncEvidenceOperations):
         file_name: str | None = None,
         content_type: str = _octets,
         test_procedures: Sequence[str] = (),
-        about: models.EvidenceDetails | None = None,
+        about: UploadEvidenceQuery | None = None,
         idempotency_key: str | None = None,
     ) -> models.EvidenceReceipt:
-        """Uploads one file. `about` has members with texts only, such as `evidence_date`."""
+        """Uploads one file, and what you state about it."""
         policy = self._connection.policy
         inputs = (file_name, content_type, test_procedures, about or {}, idempotency_key)
         return await self._connection.run(_upload(policy, _upload_path, content, *inputs))
@@ -331,7 +331,7 @@ class AsyncEvidence(AsyncEvidenceOperations):
         file_name: str | None = None,
         content_type: str = _octets,
         test_procedures: Sequence[str] = (),
-        about: models.EvidenceDetails | None = None,
+        about: UploadEvidenceQuery | None = None,
         idempotency_key: str | None = None,
     ) -> models.EvidenceReceipt:
         """Uploads a new version of a file that the same key uploaded within the last 30 days."""

@@ -328,6 +328,17 @@ class ListReceiptKeysAnswer(TypedDict):
     keys: List[Dict[str, Any]]
 
 
+class UploadEvidenceQuery(TypedDict, total=False):
+    evidence_date: str
+    period_start: str
+    period_end: str
+    source_system: str
+    collection_method: Literal["manual", "api_export", "screenshot", "query", "report", "log"]
+    collected_at: str
+    classification: Literal["public", "internal", "confidential", "restricted"]
+    description: str
+
+
 class Findings(Resource):
     def list(
         self,
