@@ -96,6 +96,24 @@ export function keyTests(world: () => World): void {
       expect(moments).toEqual([end, revoked].map((at) => [at, at === null ? undefined : inUtc(at)]))
     })
 
+    test('starts from a template, or from a link that fills in the form', async () => {
+      const { context, page } = await world().openFor('harbourline-admin')
+      const link = 'new=evidence-robot&label=From+a+link&address=203.0.113.0/24'
+      await page.goto(`${world().stack.consoleUrl}/settings/api-keys?${link}`)
+      const label = page.getByRole('textbox', { name: 'Label', exact: true })
+      await label.waitFor()
+      expect(await label.inputValue()).toBe('From a link')
+      expect(await page.getByRole('textbox', { name: 'Allowed addresses' }).inputValue()).toBe('203.0.113.0/24')
+      expect(await page.getByRole('checkbox', { name: /write:evidence/ }).isChecked()).toBe(true)
+      await page.getByRole('button', { name: /Template$/ }).click()
+      await page.getByRole('option', { name: 'Power BI' }).click()
+      expect(await page.getByRole('checkbox', { name: /write:evidence/ }).isChecked()).toBe(false)
+      expect(await page.getByRole('checkbox', { name: /read:findings/ }).isChecked()).toBe(true)
+      expect(await accessibilityFaults(page), 'the form with a template').toEqual([])
+      expect(page.url()).not.toContain('new=')
+      await context.close()
+    })
+
     test('is copied by hand where the clipboard is not allowed, and then counts as copied', async () => {
       const { context, page } = await world().openFor('harbourline-admin')
       await page.goto(`${world().stack.consoleUrl}/settings/api-keys`)

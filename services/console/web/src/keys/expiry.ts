@@ -20,6 +20,11 @@ export function usualExpiry(maxDays: number): Expiry {
   return (['90d', '30d'] as const).find((choice) => isAllowed(choice, maxDays)) ?? 'custom'
 }
 
+/** Returns the wanted expiry if the policy allows it, otherwise the usual one. */
+export function allowedExpiry(wanted: Expiry | undefined, maxDays: number): Expiry {
+  return wanted !== undefined && isAllowed(wanted, maxDays) ? wanted : usualExpiry(maxDays)
+}
+
 export function endOf(choice: Exclude<Expiry, 'custom'>, now: number): number {
   return now + choiceDays[choice] * dayMs
 }

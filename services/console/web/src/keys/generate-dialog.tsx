@@ -10,19 +10,30 @@ import { Dialog } from '../ui/dialog.tsx'
 import { TextBox } from '../ui/fields.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Overdue } from '../ui/overdue.tsx'
+import { Select } from '../ui/select.tsx'
 import { useChange } from '../ui/use-change.ts'
 import { When } from '../ui/when.tsx'
 import { addressesIn, faultIn } from './addresses.ts'
 import { ExpiryField } from './expiry-field.tsx'
-import { endOfDay, faultInDay, usualExpiry } from './expiry.ts'
+import { allowedExpiry, endOfDay, faultInDay } from './expiry.ts'
 import { ScopeList } from './key-parts.tsx'
 import { KeyReveal } from './key-reveal.tsx'
 import { MakingFailure } from './making-failure.tsx'
+import { type Prefill, type TemplateId, isTemplateId, templates } from './key-templates.ts'
 import { ScopeCards } from './scope-cards.tsx'
 import type { KeyRules } from './use-key-policy.ts'
 
+const templateChoices: readonly { readonly value: TemplateId | 'none'; readonly label: string }[] = [
+  { value: 'none', label: 'None' },
+  ...Object.keys(templates)
+    .filter(isTemplateId)
+    .map((id) => ({ value: id, label: templates[id].name })),
+]
+
 interface Props {
   readonly policy: KeyRules
+  /** From a link. */
+  readonly prefill: Prefill | undefined
   /** Kept after closing: without a response, reopening repeats the same request. */
   readonly attempt: Attempt
   readonly onClose: () => void
@@ -36,14 +47,15 @@ interface Faults {
   readonly addresses?: string | undefined
 }
 
-export function GenerateDialog({ policy, attempt, onClose, onMade }: Props) {
+export function GenerateDialog({ policy, prefill, attempt, onClose, onMade }: Props) {
   const form = useId()
-  const [label, setLabel] = useState('')
-  const [expiry, setExpiry] = useState<Expiry>(() => usualExpiry(policy.maxDays))
+  const [label, setLabel] = useState(prefill?.label ?? '')
+  const [template, setTemplate] = useState<TemplateId | 'none'>('none')
+  const [expiry, setExpiry] = useState<Expiry>(() => allowedExpiry(prefill?.expiry, policy.maxDays))
   const [day, setDay] = useState<CalendarDate | null>(null)
-  const [scopes, setScopes] = useState<readonly GrantableScope[]>([])
-  const [addresses, setAddresses] = useState('')
-  const [isAdvanced, setAdvanced] = useState(false)
+  const [scopes, setScopes] = useState<readonly GrantableScope[]>(prefill?.scopes ?? [])
+  const [addresses, setAddresses] = useState((prefill?.addresses ?? []).join('\n'))
+  const [isAdvanced, setAdvanced] = useState((prefill?.addresses ?? []).length > 0)
   const [faults, setFaults] = useState<Faults>({})
   const change = useChange()
   const { isBusy, failure } = change
@@ -55,6 +67,14 @@ export function GenerateDialog({ policy, attempt, onClose, onMade }: Props) {
   const { maxDays, requiredAddresses } = policy
   const life = { maxDays, now }
   const mustNameAddresses = requiredAddresses.length > 0
+
+  const applyTemplate = (chosen: TemplateId | 'none') => {
+    setTemplate(chosen)
+    if (chosen === 'none') return
+    setScopes(templates[chosen].scopes)
+    setExpiry(allowedExpiry(templates[chosen].expiry, maxDays))
+    setFaults({ ...faults, scopes: undefined })
+  }
 
   const putAddresses = (text: string) => {
     setAddresses(text)
@@ -159,6 +179,7 @@ export function GenerateDialog({ policy, attempt, onClose, onMade }: Props) {
           mayBe="A key may already have been created."
           advice="You can try again without creating a second key. If you close this window, check the list before you generate another key."
         />
+        <Select label="Template" choices={templateChoices} value={template} onChange={applyTemplate} />
         <TextBox
           label="Label"
           value={label}

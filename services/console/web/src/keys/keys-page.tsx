@@ -10,6 +10,7 @@ import { Empty, Page } from '../ui/page.tsx'
 import { useNow } from '../ui/use-now.ts'
 import { timeZone } from '../ui/when.tsx'
 import { AdminsOnly, useAdmin } from './admins-only.tsx'
+import { type Prefill, parsePrefill } from './key-templates.ts'
 import { KeyTable, KeyTableSkeleton } from './key-table.tsx'
 import { useKeys } from './keys-store.tsx'
 import { formatFilter, parseFilter } from './filter-url.ts'
@@ -34,7 +35,7 @@ const RevokeDialog = lazy(async () => ({ default: (await import('./revoke-dialog
 const RotateDialog = lazy(async () => ({ default: (await import('./rotate-dialog.tsx')).RotateDialog }))
 
 type Open =
-  | { readonly kind: 'generate' }
+  | { readonly kind: 'generate'; readonly prefill?: Prefill }
   | { readonly kind: 'revoke'; readonly key: ApiKey }
   | { readonly kind: 'rotate'; readonly key: ApiKey }
 
@@ -46,7 +47,10 @@ export function KeysPage() {
 /** Dialogs are beside the list, so that a new key stays visible if the list cannot be read. */
 function Keys({ isAdmin }: { readonly isAdmin: boolean }) {
   const { error, reload, put } = useKeys()
-  const [open, setOpen] = useState<Open>()
+  const [open, setOpen] = useState<Open | undefined>(() => {
+    const prefill = parsePrefill(location.search)
+    return prefill === undefined ? undefined : { kind: 'generate', prefill }
+  })
   const [attempt] = useState(createAttempt)
   const policy = useKeyPolicy()
 
@@ -71,6 +75,7 @@ function Keys({ isAdmin }: { readonly isAdmin: boolean }) {
         {open?.kind === 'generate' ? (
           <GenerateDialog
             policy={policy}
+            prefill={open.prefill}
             attempt={attempt}
             onClose={() => {
               close()
