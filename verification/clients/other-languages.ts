@@ -36,11 +36,11 @@ function pinned(name: keyof typeof packages): string {
 
 /** Our own client: its types, and its tests with the wheel that users install. */
 const postern: Tool = {
-  name: 'postern-client',
+  name: 'postern-audit-client',
   needs: ['python3'],
   prove: async (workshop) => {
     const tools = [pinned('build'), pinned('mypy'), pinned('pytest')]
-    const { cwd, bin } = await openPython(workshop, 'postern-client', ...tools)
+    const { cwd, bin } = await openPython(workshop, 'postern-audit-client', ...tools)
     const copy = join(cwd, 'client')
     await cp(ownPython, copy, { recursive: true })
     await run(join(bin, 'python'), ['-m', 'build', '--outdir', '../built'], { cwd: copy })
