@@ -1,7 +1,8 @@
 import { execFile } from 'node:child_process'
-import { cp, readdir, symlink } from 'node:fs/promises'
-import { join } from 'node:path'
+import { access, cp, mkdir, readFile, readdir, symlink } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
+import { z } from 'zod'
 import { root } from './releases.ts'
 
 const execute = promisify(execFile)
@@ -27,6 +28,24 @@ export async function checkOut(commit: string, folder: string): Promise<void> {
       await cp(links, join(folder, group, name, 'node_modules'), { recursive: true, verbatimSymlinks: true }).catch(
         () => undefined,
       )
+      await linkMoved(join(folder, group, name))
     }
+  }
+}
+
+const manifestSchema = z.object({ dependencies: z.record(z.string(), z.string()).default({}) })
+
+/** Links what a package of the release needs and another package needs now. pnpm keeps a link to each package. */
+async function linkMoved(folder: string): Promise<void> {
+  const { dependencies } = manifestSchema.parse(JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')))
+  for (const name of Object.keys(dependencies).filter((each) => !each.startsWith('@postern/'))) {
+    const link = join(folder, 'node_modules', name)
+    const isThere = await access(link).then(
+      () => true,
+      () => false,
+    )
+    if (isThere) continue
+    await mkdir(dirname(link), { recursive: true })
+    await symlink(join(root, 'node_modules', '.pnpm', 'node_modules', name), link)
   }
 }
