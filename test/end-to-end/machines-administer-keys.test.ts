@@ -2,6 +2,10 @@
  * @promise Edge: A service account that the operator accepts administers keys under the same policy and audit trail, and does nothing else.
  */
 
+import { execFile, spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { apiKeyEventSchema, apiKeySchema, whoamiSchema } from '@postern/contracts'
 import { type TestSignIn, type TestStack, startTestSignIn, startTestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -63,6 +67,16 @@ test('an accepted service account creates and revokes keys, and the trail names 
   expect(apiKeySchema.parse(shown.json)).toMatchObject({ created_by: actor, revoked_by: actor })
   const events = await ask('terraform', `/api/v1/api-keys/${id}/events`)
   expect(z.array(apiKeyEventSchema).parse(events.json)).toMatchObject([{ actor }, { actor }])
+})
+
+const lacksPrograms = ['curl', 'jq'].some((program) => spawnSync(program, ['--version']).status !== 0)
+
+test.skipIf(lacksPrograms)('the block of the guide creates a key', async () => {
+  const guide = readFileSync(join(import.meta.dirname, '../../docs/guides/automate-keys.md'), 'utf8')
+  const [, code = ''] = /^```sh\n([^]*?)^```$/m.exec(guide) ?? []
+  const env = { ...process.env, POSTERN_URL: gateway, SECRET: secret, TOKEN_URL: `${provider.issuer}/token` }
+  const { stdout } = await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', code], { env })
+  expect(apiKeySchema.loose().parse(JSON.parse(stdout))).toMatchObject({ label: 'Nightly export', state: 'active' })
 })
 
 describe('a service account', () => {
