@@ -157,7 +157,7 @@ describe('details of runs that are kept for 90 days', () => {
  * clock moves, so that other services are not overloaded.
  */
 function slowOnceEnded(db: TenantDb): [db: TenantDb, ended: () => void] {
-  let [nowMs, takesMs] = [performance.now(), 0]
+  let [nowMs, takesMs] = [Math.floor(performance.now()), 0]
   const { get } = AssertionSource.prototype
   vi.spyOn(AssertionSource.prototype, 'get').mockImplementation(async function (this: AssertionSource) {
     const clock = vi.spyOn(performance, 'now').mockReturnValue(nowMs)
