@@ -84,7 +84,7 @@ const allowed: Readonly<Record<string, { readonly uses: readonly string[]; reado
   },
   verification: {
     uses: [],
-    tests: ['api-key', 'contracts', 'installation', 'local-stack', 'signed-context', 'tenant-db'],
+    tests: ['api-key', 'client', 'contracts', 'installation', 'local-stack', 'signed-context', 'tenant-db'],
   },
 }
 

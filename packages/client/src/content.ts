@@ -1,10 +1,10 @@
-import type { evidenceDetailsSchema } from '@postern/contracts'
+import type { EvidenceDetailsInput } from '@postern/contracts'
 
 /** Prefer a Blob for a file (`openAsBlob` of node:fs, a File of a browser): it stays on disk. */
 export type Content = Uint8Array<ArrayBuffer> | Blob
 
 /** What the sender states about its files: dates, classification, source. */
-export type EvidenceDetails = Omit<(typeof evidenceDetailsSchema)['_zod']['input'], 'sha256' | 'test_procedures'>
+export type EvidenceDetails = Omit<EvidenceDetailsInput, 'sha256' | 'test_procedures'>
 
 export interface EvidenceFile {
   readonly content: Content

@@ -5,7 +5,7 @@ type Contracts = typeof contracts
 
 type ContractName = { [N in keyof Contracts]: Contracts[N] extends Route ? N : never }[keyof Contracts]
 
-/** The compiler checks them against the contracts. */
+/** Method and path by name. The compiler checks them against the contracts. */
 export const operations = {
   whoami: ['GET', '/api/v1/whoami'],
   listChanges: ['GET', '/api/v1/changes'],

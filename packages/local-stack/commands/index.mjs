@@ -22,6 +22,7 @@ export const commands = {
   licences: inventory([...installed, 'licenses', 'list', '--prod']),
   bench: fromSource('verification/bench/run.ts'),
   docs: fromSource('verification/documents/run.ts'),
+  client: fromSource('verification/documents/typescript/run.ts'),
   'test:recovery': testRecovery,
   'test:clients': fromSource('verification/clients/run.ts'),
   'test:containers': fromSource('verification/containers/run.ts'),

@@ -1,4 +1,4 @@
-import { type JsonObject, type Operation, asList, asObject, operationsOf, readPublished } from './document.ts'
+import { type JsonObject, type Operation, asList, asObject, operationsOf, readPublished } from '../openapi.ts'
 import { resources } from './resources.ts'
 import { TypeWriter, isPythonName, pascal } from './types.ts'
 

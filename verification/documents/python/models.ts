@@ -1,4 +1,4 @@
-import { asList, asObject, readPublished, readWholeSchemas, schemasOf } from './document.ts'
+import { asList, asObject, readPublished, readWholeSchemas, schemasOf } from '../openapi.ts'
 import { TypeWriter } from './types.ts'
 
 const head = `"""The resources of the API as TypedDict classes. Generated from its OpenAPI document by \`npm run docs\`.

@@ -1,5 +1,5 @@
-import type { JsonObject } from './document.ts'
-import { asList, asObject, textOf } from './document.ts'
+import type { JsonObject } from '../openapi.ts'
+import { asList, asObject, textOf } from '../openapi.ts'
 
 const keywords = new Set(
   (

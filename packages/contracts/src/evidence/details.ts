@@ -59,6 +59,7 @@ export const evidenceDetailsSchema = z
   .refine(isPeriodOrdered, { message: 'must not be before period_start', path: ['period_end'] })
   .meta({ id: 'EvidenceDetails' })
 export type EvidenceDetails = z.output<typeof evidenceDetailsSchema>
+export type EvidenceDetailsInput = z.input<typeof evidenceDetailsSchema>
 
 export function isPeriodOrdered({
   period_start: start,
