@@ -18,9 +18,13 @@ function nextOf(response) {
   return /<([^>]+)>;\s*rel="next"/.exec(response.headers.get('link') ?? '')?.[1]
 }
 
+function markOf(response) {
+  return response.headers.get('postern-next-since')
+}
+
 /** The mark is taken first, so that no change is missed. */
 async function readAll() {
-  const mark = nextOf(await get('/api/v1/changes?since=now'))
+  const mark = markOf(await get('/api/v1/changes?since=now'))
   const findings = {}
   for (let target = '/api/v1/findings?limit=1000'; target !== undefined;) {
     const page = await get(target)
@@ -32,18 +36,19 @@ async function readAll() {
 
 /** Resolves with undefined if the mark is too old. */
 async function catchUp({ mark, findings }) {
-  for (;;) {
-    const page = await get(mark, [410])
+  for (let target = `/api/v1/changes?since=${mark}`; target !== undefined;) {
+    const page = await get(target, [410])
     if (page.status === 410) return undefined
     const changes = await page.json()
-    if (changes.length === 0) return { mark, findings }
     for (const id of new Set(changes.filter(({ kind }) => kind === 'finding').map((change) => change.id))) {
       const finding = await get(`/api/v1/findings/${id}`, [404])
       if (finding.status === 404) delete findings[id]
       else findings[id] = await finding.json()
     }
-    mark = nextOf(page)
+    mark = markOf(page)
+    target = nextOf(page)
   }
+  return { mark, findings }
 }
 
 async function readMirror() {

@@ -14,6 +14,10 @@ def page(items: list[dict[str, str]], link: str | None) -> httpx.Response:
     return ok(items, {} if link is None else {"link": f'<{link}>; rel="next"'})
 
 
+def feed_page(changes: list[dict[str, str]], position: str) -> httpx.Response:
+    return ok(changes, {"postern-next-since": position})
+
+
 @pytest.mark.parametrize(
     "link", ["/api/v1/findings?cursor=2", f"{URL}/api/v1/findings?cursor=2", "https://postern.example:443/api/v1/findings?cursor=2"]
 )
@@ -140,10 +144,10 @@ def test_an_edit_ends_after_five_attempts() -> None:
 
 def test_changes_keep_the_position_after_each_whole_page() -> None:
     api = Api(
-        page([{"id": "1"}, {"id": "2"}], "/api/v1/changes?since=b"),
-        page([], "/api/v1/changes?since=c"),
-        page([{"id": "3"}], "/api/v1/changes?since=d"),
-        page([], "/api/v1/changes?since=d"),
+        feed_page([{"id": "1"}, {"id": "2"}], "b"),
+        feed_page([], "c"),
+        feed_page([{"id": "3"}], "d"),
+        feed_page([], "d"),
     )
     feed = api.client().changes("a")
     seen = [(change["id"], feed.position) for change in feed]
@@ -152,7 +156,7 @@ def test_changes_keep_the_position_after_each_whole_page() -> None:
 
 
 def test_changes_since_now_are_a_position_only() -> None:
-    feed = Api(page([], "/api/v1/changes?since=b")).client().changes("now")
+    feed = Api(feed_page([], "b")).client().changes("now")
     assert list(feed) == []
     assert feed.position == "b"
 

@@ -13,7 +13,7 @@ import type {
 import type { CallOptions, Connection } from './connection.ts'
 import { queryOf, readJson } from './connection.ts'
 import { type QueryOf, operations } from './operations.ts'
-import { type Pages, nextUrl, pagesOf } from './pages.ts'
+import { type Pages, pagesOf } from './pages.ts'
 import { type Readable, type Target, addressOf, readable } from './resource.ts'
 
 /** Needs `read:universe`. */
@@ -109,10 +109,8 @@ export function openChanges(connection: Connection): Changes {
   const read = async (query: QueryOf<'listChanges'>, { signal }: CallOptions): Promise<ChangesPage> => {
     const [method, path] = operations.listChanges
     const answer = await connection.receive({ method, target: `${path}${queryOf(query)}`, signal })
-    const url = nextUrl(answer.headers.get('link'))
-    const next =
-      url === undefined ? undefined : new URLSearchParams(connection.targetOf(url).split('?', 2)[1]).get('since')
-    if (typeof next !== 'string') throw new TypeError('the response has no next position in the feed')
+    const next = answer.headers.get('postern-next-since')
+    if (next === null) throw new TypeError('the response has no next position in the feed')
     return { changes: readJson<Change[]>(answer), next }
   }
   return {

@@ -176,7 +176,7 @@ describe('a request is retried', () => {
   test('if a page of a list or of the change feed breaks off', async () => {
     steps = [brokenOff, (response) => response.end('[]')]
     expect(await client().findings.list().all()).toEqual([])
-    steps = [brokenOff, (response) => response.setHeader('link', '</c?since=b>; rel="next"').end('[]')]
+    steps = [brokenOff, (response) => response.setHeader('postern-next-since', 'b').end('[]')]
     expect(await client().changes.read()).toEqual({ changes: [], next: 'b' })
     expect(seen).toHaveLength(4)
   })

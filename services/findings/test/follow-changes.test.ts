@@ -17,8 +17,11 @@ const reader = (scopes: readonly string[] = ['read:findings', 'read:universe']) 
 async function pull(principal: Principal, target = feed) {
   const answer = await findings.call(principal, 'GET', target)
   expect(answer.status, answer.text).toBe(200)
-  const next = /^<([^>]+)>; rel="next"$/.exec(answer.headers['link'] ?? '')?.[1] ?? ''
-  return { changes: z.array(changeSchema).parse(answer.json), next }
+  const link = /^<([^>]+)>; rel="next"$/.exec(answer.headers['link'] ?? '')?.[1]
+  const since = String(answer.headers['postern-next-since'])
+  const limit = new URL(target, findings.url).searchParams.get('limit')
+  const next = `${feed}?${limit === null ? '' : `limit=${limit}&`}since=${since}`
+  return { changes: z.array(changeSchema).parse(answer.json), next, link, since }
 }
 
 /** Everything from a link on, page by page, until a page is empty. */
@@ -253,6 +256,54 @@ describe('the change feed', () => {
     })
     const { changes } = await pullAll(principal, `${feed}?limit=3`)
     expect(changes.map(({ id }) => id)).toEqual(made)
+  })
+
+  test('ends for a reader that follows links until there is none', async () => {
+    const principal = reader()
+    for (let number = 1; number <= 3; number += 1) await document(principal)
+    const walk = async (start: string) => {
+      const ids: string[] = []
+      for (let target: string | undefined = start; target !== undefined;) {
+        const page: Awaited<ReturnType<typeof pull>> = await pull(principal, target)
+        ids.push(...page.changes.map(({ id }) => id))
+        target = page.link
+      }
+      return ids
+    }
+    const all = (await pullAll(principal)).changes.map(({ id }) => id)
+    expect(all).toHaveLength(6)
+    for (const limit of [1, 2, 3, 6, 7]) expect(await walk(`${feed}?limit=${limit}`)).toEqual(all)
+    // The link to keep from the start ends as well.
+    const start = await pull(principal, `${feed}?since=now`)
+    await document(principal)
+    expect(await walk(start.link ?? '')).toHaveLength(2)
+  })
+
+  test('always has a link with follow=true', async () => {
+    const principal = reader()
+    await document(principal)
+    const first = await pull(principal, `${feed}?follow=true`)
+    expect(first.changes).toHaveLength(2)
+    const second = await pull(principal, first.link)
+    expect([second.changes, second.link]).toEqual([[], first.link])
+    const id = await write(async (tx) => await insertEntity(tx, principal, 1))
+    expect((await pull(principal, second.link)).changes).toMatchObject([{ id }])
+  })
+
+  test('continues after the position of any change', async () => {
+    const principal = reader()
+    await document(principal)
+    await document(principal)
+    const { changes, since } = await pull(principal)
+    expect(changes).toHaveLength(4)
+    for (const [at, { position }] of changes.entries()) {
+      expect((await pull(principal, `${feed}?since=${position}`)).changes).toEqual(changes.slice(at + 1))
+    }
+    expect((await pull(principal, `${feed}?since=${since}`)).changes).toEqual([])
+    const kept = new Set(changes.map(({ position }) => position))
+    expect(kept.size).toBe(4)
+    const answer = await findings.call(reader(), 'GET', `${feed}?since=${[...kept][0] ?? ''}`)
+    expect([answer.status, answer.json]).toMatchObject([400, { errors: [{ parameter: 'since' }] }])
   })
 
   test('starts at its end with since=now', async () => {

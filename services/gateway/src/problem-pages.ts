@@ -40,7 +40,8 @@ export const remedies: Readonly<Record<ProblemCode, string>> = {
   invalid_transition:
     'Choose one of the states that `allowed` lists (of a run: one of the operations), and bring what `errors` says is missing.',
   procedure_locked: 'Have the test procedure reopened, or attach the evidence to another one.',
-  cursor_expired: 'Request `since=now` and keep its link, read the lists again, then follow that link.',
+  cursor_expired:
+    'Request `since=now` and store `Postern-Next-Since`, read the lists again, then continue with that `since`.',
   precondition_failed: 'Read the resource again and repeat the change with its present ETag.',
   unsupported_protocol: 'Use tus 1.0.0 for resumable uploads: send `Tus-Resumable: 1.0.0`.',
   content_too_large: 'Send less in one request.',

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, AsyncIterator, Generator, Iterator, List
-from urllib.parse import parse_qs, urlsplit
 
 from . import models
 from ._address import query_of
 from ._errors import UnexpectedResponseError
-from ._exchange import Steps
-from ._pages import _read_page
+from ._exchange import Request, Steps, exchange
+from ._pages import _read_list
 
 if TYPE_CHECKING:
     from ._base import AsyncConnection, Connection
@@ -27,11 +26,11 @@ class ChangesPage:
 
 def _read(connection: Connection | AsyncConnection, since: str | None, limit: int | None) -> Steps[ChangesPage]:
     target = _path + query_of({"since": since, "limit": limit})
-    changes, link = yield from _read_page(connection, target)
-    positions = parse_qs(urlsplit(link or "").query).get("since")
-    if not positions:
+    reply = yield from exchange(Request("GET", target), connection.policy)
+    position = reply.headers.get("postern-next-since")
+    if position is None:
         raise UnexpectedResponseError("The response has no next position in the feed.")
-    return ChangesPage(changes, positions[0])
+    return ChangesPage(_read_list(reply), position)
 
 
 def _follow(since: str | None) -> Generator[str | None, ChangesPage, None]:

@@ -154,6 +154,7 @@ class ListRemediationLogQuery(TypedDict, total=False):
     limit: int
     kind: Literal["created", "note", "status_change", "due_date_change", "owner_change", "progress", "evidence_linked", "field_change", "validation", "escalation", "correction", "system"] | List[Literal["created", "note", "status_change", "due_date_change", "owner_change", "progress", "evidence_linked", "field_change", "validation", "escalation", "correction", "system"]]
     actor: str | List[str]
+    since: int
     since_seq: int
     fields: str | List[str]
 

@@ -212,6 +212,7 @@ class Change(TypedDict):
     change: ChangeAction
     version: int | None
     changed_at: str
+    position: str
 
 
 class _ChangeActionPlanStatusRequired(TypedDict):

@@ -32,6 +32,8 @@ export const changePaths: Readonly<Record<ChangeKind, string>> = {
 
 const kinds = z.enum(Object.keys(changeKinds).filter((kind): kind is ChangeKind => kind in changeKinds))
 
+const nextSinceHeader = 'Postern-Next-Since'
+
 /** In days. */
 export const changesKeptDays = 30
 
@@ -45,6 +47,7 @@ export const changeSchema = z
       .nullable()
       .meta({ description: 'The version of the resource after the change; null if it has no version' }),
     changed_at: timestampSchema.meta({ description: 'When the change was committed' }),
+    position: z.string().meta({ description: 'Its place in the feed: `since` continues after it' }),
   })
   .meta({
     id: 'Change',
@@ -55,6 +58,7 @@ export const changeSchema = z
         change: 'updated',
         version: 3,
         changed_at: '2026-11-21T09:30:00.000Z',
+        position: 'WzEsNDIsMV0',
       },
     ],
   })
@@ -68,23 +72,33 @@ export const listChanges = defineRoute({
   access: { kind: 'any-scope', scopes: ['read:findings', 'read:universe'] },
   tag: 'Changes',
   summary: 'Follow changes',
-  description: `Every change, including deletions, of the resources that the caller can read, in commit order. Follow \`rel="next"\` of \`Link\`, which is always present. The feed is complete and can repeat a change. A page can be empty before the end if the caller cannot read half a million changes in a row; at the end the link stays the same. To start, request \`since=now\`, keep the link, read the lists, and then follow the link. Changes are stored for ${changesKeptDays} days. An older cursor, or one that a restored database no longer knows, returns 410: start again.
+  description: `Every change, including deletions, of the resources that the caller can read, in commit order. Follow \`rel="next"\` of \`Link\` until it is absent: then you have all changes. Store \`${nextSinceHeader}\`, or the \`position\` of the last change, and send it as \`since\` the next time. With \`follow=true\`, \`Link\` is always present, for readers that wait for more. The feed is complete and can repeat a change. A page can be empty before the end if the caller cannot read half a million changes in a row. To start, request \`since=now\`, keep the link or the header, read the lists, and then continue from there. Changes are stored for ${changesKeptDays} days. An older cursor, or one that a restored database no longer knows, returns 410: start again.
 
 Read the changed resource by its kind: ${Object.entries(changePaths)
     .map(([kind, path]) => `\`${kind}\` at \`${path}\``)
     .join(', ')}. For a log, read the entries after the last one that you know (\`after_seq\`).`,
   query: z.strictObject({
     limit: pageQuery.limit,
-    since: z.string().min(1).max(200).optional().meta({
-      description:
-        'Opaque position from the Link header of the previous page, or `now` for the end of the feed. Default: the oldest stored change',
+    since: z
+      .string()
+      .min(1)
+      .max(200)
+      .optional()
+      .meta({
+        description: `Changes after this position: the \`position\` of a change, the header \`${nextSinceHeader}\` of an earlier response, or \`now\` for the end of the feed. Default: the oldest stored change`,
+      }),
+    follow: z.enum(['true', 'false']).default('false').meta({
+      description: '`true` links to a next page even at the end of the feed, for readers that wait for more',
     }),
   }),
   answers: {
     200: {
       description: 'Changes, oldest first',
       schema: z.array(changeSchema),
-      headers: { Link: 'The link to the next page (RFC 8288), always present' },
+      headers: {
+        Link: 'The link to the next page (RFC 8288), if there is one; always with `follow=true` or `since=now`',
+        [nextSinceHeader]: 'The position after this page: the value of `since` for the next request',
+      },
     },
   },
   problems: ['cursor_expired'],

@@ -106,11 +106,16 @@ export const listLog = defineRoute({
   query: z.strictObject({
     ...pageQuery,
     count: pageQuery.count.meta({
-      description: `\`true\` adds X-Total-Count to a JSON page. With \`kind\` or \`actor\` and more than ${maxLogWalk} entries after \`since_seq\`, it is rejected with 400`,
+      description: `\`true\` adds X-Total-Count to a JSON page. With \`kind\` or \`actor\` and more than ${maxLogWalk} entries after \`since\`, it is rejected with 400`,
     }),
     kind: anyOf(logKinds).optional(),
     actor: keyFilter(line(1, 255), 'Id of the author of the entry'),
-    since_seq: countAfter.meta({ description: 'Entries after this position', type: 'integer', minimum: 0 }),
+    since: countAfter.meta({ description: 'Entries after this `position`', type: 'integer', minimum: 0 }),
+    since_seq: countAfter.meta({
+      description: 'The same as `since`, by its earlier name; send one of them',
+      type: 'integer',
+      minimum: 0,
+    }),
     fields: fieldsOf(logEntrySchema),
   }),
   answers: { 200: { description: 'Entries', schema: z.array(logEntrySchema) } },

@@ -12,7 +12,7 @@ const words: Readonly<Record<string, Words>> = {
   key: { description: 'Its key', examples: ['legal'] },
   slug: { description: 'The last part of the problem type URI', examples: ['not-found'] },
   limit: { examples: ['100'] },
-  since: { examples: ['now'] },
+  since: { examples: ['now', '0'] },
   sort: {
     description:
       'The order; a leading `-` reverses it. A resource that changes its position while you read the list can be missing or occur twice. To miss nothing, sort by a value that does not change, or follow `GET /changes`',

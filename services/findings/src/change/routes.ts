@@ -33,10 +33,16 @@ export function changeRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       after = walked.next
       walked = await readStretch(db, context, { after, kinds, limit: query.limit })
     }
-    const { page, next } = walked
-    answer.header('link', `<${linkTo(raw, writeCursor(next, context))}>; rel="next"`)
+    const { page, next, isCut } = walked
+    const binding = bindingOf(context)
+    const onward = writeCursor(next, binding)
+    answer.header('postern-next-since', onward)
+    // Without a link, loaders that follow links end. `since=now` is the start of a reader, which may keep the link.
+    if (isCut || query.follow === 'true' || query.since === 'now') {
+      answer.header('link', `<${linkTo(raw, onward)}>; rel="next"`)
+    }
     answer.header('cache-control', 'no-store')
-    return page.map(asChange)
+    return page.map((change) => asChange(change, binding))
   })
 }
 
@@ -110,7 +116,8 @@ function assertNotExpired(
   const isBehindAll = BigInt(position) === BigInt(pruned) && ordinal === null
   if (isThere && (isBehindAll || (BigInt(position) > BigInt(pruned) && (known === null || known === mark)))) return
   throw problem('cursor_expired', {
-    detail: 'The cursor has expired. Request `since=now`, keep its link, read the lists again, then follow that link.',
+    detail:
+      'The position has expired. Request `since=now`, store `Postern-Next-Since`, read the lists again, then continue with that `since`.',
   })
 }
 
@@ -139,8 +146,8 @@ function readCursor(text: string, context: RequestInfo['context']): FeedPlace {
   return { position: cursor.data[1], ordinal: cursor.data[2], mark: cursor.data[3] }
 }
 
-function writeCursor({ position, ordinal, mark }: FeedPlace, context: RequestInfo['context']): string {
-  const parts = [bindingOf(context), position, ordinal, mark]
+function writeCursor({ position, ordinal, mark }: FeedPlace, binding: string): string {
+  const parts = [binding, position, ordinal, mark]
   return Buffer.from(JSON.stringify(parts)).toString('base64url')
 }
 
@@ -156,11 +163,14 @@ function linkTo(raw: RequestInfo['raw'], cursor: string): string {
 
 function invalidCursor(): Error {
   return problem('bad_request', {
-    detail: 'The cursor does not belong to this feed. Use the URL from the Link header unchanged.',
-    errors: [{ parameter: 'since', code: 'invalid', detail: 'is not a cursor of this feed' }],
+    detail:
+      'The position does not belong to this feed. Send the `position` of a change or the URL from the Link header unchanged.',
+    errors: [{ parameter: 'since', code: 'invalid', detail: 'is not a position of this feed' }],
   })
 }
 
-function asChange({ kind, resourceId, change, version, committedAt }: StoredChange): Change {
-  return { kind, id: resourceId, change, version, changed_at: committedAt.toISOString() }
+function asChange(stored: StoredChange, binding: string): Change {
+  const { kind, resourceId, change, version, committedAt } = stored
+  const position = writeCursor(stored, binding)
+  return { kind, id: resourceId, change, version, changed_at: committedAt.toISOString(), position }
 }

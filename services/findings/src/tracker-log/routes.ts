@@ -81,13 +81,14 @@ export function trackerLogRoutes(
       const { query, context } = input
       const page = openPage(input, listLog, numberKey)
       const wanted = { kinds: query.kind, actor: query.actor }
+      const since = positionAsked(query)
       await sealer.settle(context)
       if (page.wantsTotal) {
-        const total = await countTenantLog(db, context, { wanted, after: query.since_seq ?? 0 })
+        const total = await countTenantLog(db, context, { wanted, after: since })
         if (total === undefined) throw tooManyToCount()
         page.total(total)
       }
-      const after = page.after?.after ?? query.since_seq ?? 0
+      const after = page.after?.after ?? since
       const { entries, nextAfter } = await pageOfTenantLog(db, context, { wanted, after, limit: page.limit + 1 })
       return page.finish(
         entries,
@@ -96,11 +97,12 @@ export function trackerLogRoutes(
       )
     },
     all: async function* (input) {
-      const { kind: kinds, actor, since_seq } = input.query
+      const { kind: kinds, actor } = input.query
+      const since = positionAsked(input.query)
       const page = openPage(input, listLog, numberKey)
       await sealer.settle(input.context)
       const rows = streamList(db, input.context, {
-        after: page.after?.after ?? since_seq ?? 0,
+        after: page.after?.after ?? since,
         size: batch,
         list: async (tx, after = 0, limit) => listTenantLog(tx, { wanted: { kinds, actor }, after, limit }),
         keyOf: ({ position }) => position,
@@ -191,10 +193,18 @@ export function trackerLogRoutes(
   })
 }
 
+function positionAsked({ since, since_seq }: ContractInput<typeof listLog>['query']): number {
+  if (since === undefined || since_seq === undefined || since === since_seq) return since ?? since_seq ?? 0
+  throw problem('bad_request', {
+    detail: '`since` and `since_seq` mean the same. Send only `since`.',
+    errors: [{ parameter: 'since_seq', code: 'invalid', detail: 'must be omitted with `since`' }],
+  })
+}
+
 function tooManyToCount(): Error {
-  const detail = `can search at most ${maxLogWalk} entries after \`since_seq\` if \`kind\` or \`actor\` is given`
+  const detail = `can search at most ${maxLogWalk} entries after \`since\` if \`kind\` or \`actor\` is given`
   return problem('bad_request', {
-    detail: 'There are too many entries to count. Use a later `since_seq`, or omit `kind` and `actor`.',
+    detail: 'There are too many entries to count. Use a later `since`, or omit `kind` and `actor`.',
     errors: [{ parameter: 'count', code: 'too_big', detail }],
   })
 }
