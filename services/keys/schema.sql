@@ -58,10 +58,12 @@ END),
 );
 CREATE INDEX api_key_of_owner ON keys.api_key USING btree (tenant_id, COALESCE(owner_id, owner_contact), id);
 CREATE INDEX api_key_successor ON keys.api_key USING btree (tenant_id, rotated_from) WHERE (rotated_from IS NOT NULL);
+CREATE TRIGGER api_key_change_is_assessed AFTER UPDATE ON keys.api_key REFERENCING OLD TABLE AS before NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION keys.assess_changed_keys();
 CREATE CONSTRAINT TRIGGER api_key_change_is_logged AFTER UPDATE ON keys.api_key DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.version <> old.version)) EXECUTE FUNCTION keys.log_change();
 CREATE TRIGGER api_key_changed_by_policy BEFORE UPDATE OF allowed_addresses ON keys.api_key FOR EACH ROW WHEN ((new.allowed_addresses IS DISTINCT FROM old.allowed_addresses)) EXECUTE FUNCTION keys.guard_key_policy();
 CREATE TRIGGER api_key_guard BEFORE INSERT OR UPDATE ON keys.api_key FOR EACH ROW EXECUTE FUNCTION keys.guard_api_key();
 CREATE TRIGGER api_key_made_by_policy BEFORE INSERT ON keys.api_key FOR EACH ROW EXECUTE FUNCTION keys.guard_key_policy();
+CREATE TRIGGER api_key_made_is_assessed AFTER INSERT ON keys.api_key REFERENCING NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION keys.assess_changed_keys();
 CREATE TRIGGER api_key_never_deleted BEFORE DELETE ON keys.api_key FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
 CREATE TRIGGER api_key_never_emptied BEFORE TRUNCATE ON keys.api_key FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
 alter table keys.api_key enable row level security;
@@ -194,6 +196,45 @@ grant insert, select on table keys.api_key_event to postern_keys;
 grant insert on table keys.api_key_event to postern_keys_definer;
 comment on table keys.api_key_event is 'The audit trail: only grows. A change of a key and its event are one transaction.';
 
+create table keys.api_key_health (
+  tenant_id uuid not null,
+  key_id uuid not null,
+  reason text not null,
+  constraint api_key_health_pk PRIMARY KEY (tenant_id, key_id, reason),
+  constraint api_key_health_reason_known CHECK ((reason = ANY (ARRAY['never_used'::text, 'idle'::text, 'expiring'::text, 'rotation_due'::text, 'rotated_in_use'::text, 'wildcard'::text, 'no_address_limit'::text, 'owner_left'::text, 'outside_policy'::text]))),
+  constraint api_key_health_key_fk FOREIGN KEY (tenant_id, key_id) REFERENCES keys.api_key(tenant_id, id)
+);
+CREATE INDEX api_key_health_by_reason ON keys.api_key_health USING btree (tenant_id, reason, key_id);
+alter table keys.api_key_health enable row level security;
+alter table keys.api_key_health force row level security;
+create policy postern_keys_definer_delete on keys.api_key_health as permissive for delete to postern_keys_definer using (true);
+create policy postern_keys_definer_insert on keys.api_key_health as permissive for insert to postern_keys_definer with check (true);
+create policy postern_keys_definer_select on keys.api_key_health as permissive for select to postern_keys_definer using (true);
+create policy postern_keys_select on keys.api_key_health as permissive for select to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on keys.api_key_health as restrictive for all to postern_keys, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant select on table keys.api_key_health to postern_keys;
+grant delete, insert, select on table keys.api_key_health to postern_keys_definer;
+comment on table keys.api_key_health is 'Why an active key needs a look. Triggers and housekeeping keep it.';
+
+create table keys.api_key_review (
+  tenant_id uuid not null,
+  key_id uuid not null,
+  review_at timestamp with time zone not null,
+  constraint api_key_review_pk PRIMARY KEY (tenant_id, key_id),
+  constraint api_key_review_key_fk FOREIGN KEY (tenant_id, key_id) REFERENCES keys.api_key(tenant_id, id)
+);
+CREATE INDEX api_key_review_due ON keys.api_key_review USING btree (review_at);
+alter table keys.api_key_review enable row level security;
+alter table keys.api_key_review force row level security;
+create policy postern_keys_definer_insert on keys.api_key_review as permissive for insert to postern_keys_definer with check (true);
+create policy postern_keys_definer_select on keys.api_key_review as permissive for select to postern_keys_definer using (true);
+create policy postern_keys_definer_update on keys.api_key_review as permissive for update to postern_keys_definer using (true) with check (true);
+create policy postern_keys_select on keys.api_key_review as permissive for select to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on keys.api_key_review as restrictive for all to postern_keys, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant select on table keys.api_key_review to postern_keys;
+grant insert, select, update on table keys.api_key_review to postern_keys_definer;
+comment on table keys.api_key_review is 'When the health of a key changes next, without a change of the key.';
+
 create table keys.api_key_use (
   tenant_id uuid not null,
   key_id uuid not null,
@@ -266,6 +307,10 @@ create table keys.key_policy_event (
   actor_label text not null,
   max_key_days integer not null,
   required_addresses cidr[] not null,
+  forbid_wildcards boolean not null default false,
+  require_owner boolean not null default false,
+  most_keys integer,
+  rotation_days integer not null default 90,
   constraint key_policy_event_pk PRIMARY KEY (tenant_id, version),
   constraint key_policy_event_actor_length CHECK (((char_length(actor_type) <= 100) AND (char_length(actor_id) <= 1000) AND (char_length(actor_label) <= 1000))),
   constraint key_policy_event_tenant_fk FOREIGN KEY (tenant_id) REFERENCES keys.tenant(tenant_id)
@@ -294,6 +339,7 @@ create table keys.member (
   constraint member_roles_known CHECK ((roles <@ ARRAY['viewer'::text, 'auditor'::text, 'admin'::text])),
   constraint member_tenant_fk FOREIGN KEY (tenant_id) REFERENCES keys.tenant(tenant_id)
 );
+CREATE TRIGGER member_left_is_assessed AFTER UPDATE ON keys.member FOR EACH ROW WHEN ((old.left_at IS DISTINCT FROM new.left_at)) EXECUTE FUNCTION keys.assess_keys_of_member();
 alter table keys.member enable row level security;
 alter table keys.member force row level security;
 create policy postern_keys_definer_insert on keys.member as permissive for insert to postern_keys_definer with check (true);
@@ -305,6 +351,25 @@ grant select on table keys.member to postern_keys;
 grant insert, select, update on table keys.member to postern_keys_definer;
 comment on table keys.member is 'Who has signed in, with the name and roles that the identity provider gave them last.';
 comment on column keys.member.left_at is 'When a directory deactivated the person. Null while the person is active or in no directory.';
+
+create table keys.policy_review (
+  tenant_id uuid not null,
+  after_key uuid not null default '00000000-0000-0000-0000-000000000000'::uuid,
+  constraint policy_review_pk PRIMARY KEY (tenant_id),
+  constraint policy_review_tenant_fk FOREIGN KEY (tenant_id) REFERENCES keys.tenant(tenant_id)
+);
+alter table keys.policy_review enable row level security;
+alter table keys.policy_review force row level security;
+create policy postern_keys_definer_delete on keys.policy_review as permissive for delete to postern_keys_definer using (true);
+create policy postern_keys_definer_insert on keys.policy_review as permissive for insert to postern_keys_definer with check (true);
+create policy postern_keys_definer_select on keys.policy_review as permissive for select to postern_keys_definer using (true);
+create policy postern_keys_definer_update on keys.policy_review as permissive for update to postern_keys_definer using (true) with check (true);
+create policy postern_keys_select on keys.policy_review as permissive for select to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on keys.policy_review as restrictive for all to postern_keys, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant select on table keys.policy_review to postern_keys;
+grant delete, insert, select, update on table keys.policy_review to postern_keys_definer;
+comment on table keys.policy_review is 'Tenants whose key policy changed. Housekeeping assesses their keys in the order of their ids.';
+comment on column keys.policy_review.after_key is 'Keys up to this id were assessed.';
 
 create table keys.revocation (
   seq bigint not null,
@@ -353,13 +418,19 @@ create table keys.tenant (
   created_at timestamp with time zone not null default date_trunc('milliseconds'::text, clock_timestamp()),
   required_addresses cidr[] not null default '{}'::cidr[],
   policy_version integer not null default 1,
+  forbid_wildcards boolean not null default false,
+  require_owner boolean not null default false,
+  most_keys integer,
+  rotation_days integer not null default 90,
   constraint tenant_pk PRIMARY KEY (tenant_id),
   constraint tenant_slug_unique UNIQUE (slug),
   constraint tenant_id_not_nil CHECK ((tenant_id <> '00000000-0000-0000-0000-000000000000'::uuid)),
   constraint tenant_key_limit_positive CHECK ((key_limit >= 1)),
   constraint tenant_max_key_days_range CHECK (((max_key_days >= 1) AND (max_key_days <= 36500))),
+  constraint tenant_most_keys_positive CHECK ((most_keys >= 1)),
   constraint tenant_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 200))),
   constraint tenant_required_addresses_few CHECK ((cardinality(required_addresses) <= 100)),
+  constraint tenant_rotation_days_range CHECK (((rotation_days >= 1) AND (rotation_days <= 1825))),
   constraint tenant_slug_form CHECK ((slug ~ '^[a-z][a-z0-9-]{1,62}$'::text)),
   constraint tenant_status_known CHECK ((status = ANY (ARRAY['active'::text, 'suspended'::text]))),
   constraint tenant_tenant_limit_positive CHECK ((tenant_limit >= 1))
@@ -370,6 +441,7 @@ CREATE TRIGGER tenant_guard BEFORE UPDATE ON keys.tenant FOR EACH ROW EXECUTE FU
 CREATE TRIGGER tenant_made_is_noted AFTER INSERT ON keys.tenant FOR EACH ROW EXECUTE FUNCTION keys.note_tenant_change();
 CREATE TRIGGER tenant_never_deleted BEFORE DELETE ON keys.tenant FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
 CREATE TRIGGER tenant_never_emptied BEFORE TRUNCATE ON keys.tenant FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER tenant_policy_is_reviewed AFTER UPDATE ON keys.tenant FOR EACH ROW WHEN ((old.policy_version <> new.policy_version)) EXECUTE FUNCTION keys.review_after_policy();
 alter table keys.tenant enable row level security;
 alter table keys.tenant force row level security;
 create policy postern_keys_definer_insert on keys.tenant as permissive for insert to postern_keys_definer with check (true);
@@ -382,6 +454,10 @@ grant select on table keys.tenant to postern_keys;
 grant insert, select on table keys.tenant to postern_keys_definer;
 grant update (max_key_days) on table keys.tenant to postern_keys;
 grant update (required_addresses) on table keys.tenant to postern_keys;
+grant update (forbid_wildcards) on table keys.tenant to postern_keys;
+grant update (require_owner) on table keys.tenant to postern_keys;
+grant update (most_keys) on table keys.tenant to postern_keys;
+grant update (rotation_days) on table keys.tenant to postern_keys;
 grant update (name) on table keys.tenant to postern_keys_definer;
 grant update (status) on table keys.tenant to postern_keys_definer;
 grant update (key_limit) on table keys.tenant to postern_keys_definer;
@@ -391,7 +467,9 @@ comment on column keys.tenant.max_key_days is 'How many days a key of this tenan
 comment on column keys.tenant.key_limit is 'Requests a minute that one key may make over all gateways.';
 comment on column keys.tenant.tenant_limit is 'Requests a minute that all keys of the tenant together may make over all gateways.';
 comment on column keys.tenant.required_addresses is 'Networks. Where there is one, a key must name addresses, and each must lie in one of them.';
-comment on column keys.tenant.policy_version is 'Grows with every change of max_key_days or required_addresses.';
+comment on column keys.tenant.policy_version is 'Grows with every change of the key policy.';
+comment on column keys.tenant.most_keys is 'How many active keys the tenant may have; null for any number. Rotations do not count.';
+comment on column keys.tenant.rotation_days is 'The age at which a key is due for rotation.';
 
 create table keys.tenant_event (
   tenant_id uuid not null,
@@ -434,6 +512,159 @@ AS $function$
            limit 10) as top
 $function$;
 grant execute on routine keys.add_counts(jsonb,jsonb) to postern_keys_definer;
+
+CREATE OR REPLACE FUNCTION keys.assess_changed_keys()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  changed record;
+begin
+  if tg_op = 'INSERT' then
+    for changed in
+      select n.tenant_id, pg_catalog.array_agg(n.id) || pg_catalog.array_agg(n.rotated_from) as ids
+        from after as n
+       group by n.tenant_id
+       order by n.tenant_id
+    loop
+      perform keys.assess_keys(changed.tenant_id, changed.ids);
+    end loop;
+    return null;
+  end if;
+  -- The first use of a day matters; later ones change no reason that housekeeping does not find within a minute.
+  for changed in
+    select d.tenant_id, pg_catalog.array_agg(d.id) || pg_catalog.array_agg(d.rotated_from) as ids
+      from (select n.tenant_id, n.id, n.rotated_from, n.scopes, n.allowed_addresses, n.expires_at, n.revoked_at, n.owner_type,
+                   n.owner_id, pg_catalog.date_trunc('day', n.last_used_at, 'UTC')
+              from after as n
+            except
+            select o.tenant_id, o.id, o.rotated_from, o.scopes, o.allowed_addresses, o.expires_at, o.revoked_at, o.owner_type,
+                   o.owner_id, pg_catalog.date_trunc('day', o.last_used_at, 'UTC')
+              from before as o) as d
+     group by d.tenant_id
+     order by d.tenant_id
+  loop
+    perform keys.assess_keys(changed.tenant_id, changed.ids);
+  end loop;
+  return null;
+end
+$function$;
+alter routine keys.assess_changed_keys() owner to postern_keys_definer;
+
+CREATE OR REPLACE FUNCTION keys.assess_keys(of_tenant uuid, ids uuid[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  moment pg_catalog.timestamptz;
+begin
+  insert into keys.api_key_review as r (tenant_id, key_id, review_at)
+  select k.tenant_id, k.id, 'infinity'
+    from keys.api_key as k
+   where k.tenant_id = of_tenant
+     and k.id = any (ids)
+   order by k.id
+      on conflict (tenant_id, key_id) do nothing;
+  perform
+    from keys.api_key_review as r
+   where r.tenant_id = of_tenant
+     and r.key_id = any (ids)
+   order by r.key_id
+     for update;
+  moment := pg_catalog.clock_timestamp();
+
+  with facts as (
+    select k.id, k.created_at, k.expires_at, k.last_used_at, k.scopes, k.allowed_addresses, k.made_for, k.owner_type,
+           s.created_at as successor_at,
+           t.rotation_days * interval '1 day' as rotation_age,
+           t.max_key_days * interval '24 hours' as longest, t.required_addresses, t.forbid_wildcards, t.require_owner,
+           exists (
+             select
+               from keys.member as m
+              where m.tenant_id = k.tenant_id
+                and m.id = k.owner_id
+                and m.left_at is not null) as has_left
+      from keys.api_key as k
+      join keys.tenant as t on t.tenant_id = k.tenant_id
+      left join lateral (
+             select n.created_at
+               from keys.api_key as n
+              where n.tenant_id = k.tenant_id
+                and n.rotated_from = k.id
+                and n.revoked_at is null
+                and n.expires_at > moment
+              order by n.id desc
+              limit 1) as s on true
+     where k.tenant_id = of_tenant
+       and k.id = any (ids)
+       and k.revoked_at is null
+       and k.expires_at > moment),
+  found as (
+    select f.id, r.reason
+      from facts as f
+     cross join lateral (values
+             ('never_used', f.last_used_at is null and f.created_at <= moment - interval '1 day'),
+             ('idle', f.last_used_at <= moment - interval '90 days'),
+             ('expiring', f.expires_at <= moment + interval '30 days' and f.successor_at is null),
+             ('rotation_due', f.created_at <= moment - f.rotation_age and f.successor_at is null),
+             ('rotated_in_use', f.last_used_at > f.successor_at),
+             ('wildcard', keys.has_wildcard(f.scopes)),
+             ('no_address_limit', pg_catalog.cardinality(f.allowed_addresses) = 0),
+             ('owner_left', f.has_left),
+             ('outside_policy',
+              f.made_for > f.longest
+                or f.forbid_wildcards and keys.has_wildcard(f.scopes)
+                or f.require_owner and f.owner_type is null
+                or not keys.narrows_addresses(f.allowed_addresses, f.required_addresses))) as r (reason, holds)
+     where r.holds),
+  gone as (
+    delete from keys.api_key_health as h
+     where h.tenant_id = of_tenant
+       and h.key_id = any (ids)
+       and not exists (select from found where found.id = h.key_id and found.reason = h.reason)),
+  kept as (
+    insert into keys.api_key_health (tenant_id, key_id, reason)
+    select of_tenant, found.id, found.reason
+      from found
+        on conflict do nothing)
+  update keys.api_key_review as r
+     set review_at = coalesce((
+           select pg_catalog.min(n.at)
+             from facts as f
+            cross join lateral (values
+                    (f.expires_at), (f.expires_at - interval '30 days'), (f.created_at + interval '1 day'),
+                    (f.created_at + f.rotation_age), (f.last_used_at + interval '90 days'),
+                    (case when f.successor_at is not null then moment + interval '1 minute' end)) as n (at)
+            where f.id = r.key_id
+              and n.at > moment), 'infinity')
+   where r.tenant_id = of_tenant
+     and r.key_id = any (ids);
+end
+$function$;
+alter routine keys.assess_keys(uuid,uuid[]) owner to postern_keys_definer;
+
+CREATE OR REPLACE FUNCTION keys.assess_keys_of_member()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  perform keys.assess_keys(new.tenant_id, owned.ids)
+     from (select pg_catalog.array_agg(k.id order by k.id) as ids
+             from keys.api_key as k
+            where k.tenant_id = new.tenant_id
+              and coalesce(k.owner_id, k.owner_contact) = new.id
+              and k.revoked_at is null) as owned
+    where owned.ids is not null;
+  return null;
+end
+$function$;
+alter routine keys.assess_keys_of_member() owner to postern_keys_definer;
 
 CREATE OR REPLACE FUNCTION keys.count_uses(uses jsonb)
  RETURNS void
@@ -711,12 +942,24 @@ CREATE OR REPLACE FUNCTION keys.guard_key_policy()
  SET search_path TO ''
 AS $function$
 declare
-  required cidr[];
+  policy record;
 begin
-  select t.required_addresses into required from keys.tenant as t where t.tenant_id = new.tenant_id;
-  if found and not keys.narrows_addresses(new.allowed_addresses, required) then
+  select t.required_addresses, t.forbid_wildcards, t.require_owner into policy
+    from keys.tenant as t
+   where t.tenant_id = new.tenant_id;
+  if not found then
+    return new;
+  end if;
+  if not keys.narrows_addresses(new.allowed_addresses, policy.required_addresses) then
     raise exception using errcode = '23514', constraint = 'api_key_within_required_addresses',
       message = 'the key is not limited to the networks that its tenant requires';
+  end if;
+  if tg_op = 'INSERT' and policy.forbid_wildcards and keys.has_wildcard(new.scopes) then
+    raise exception using errcode = '23514', constraint = 'api_key_without_wildcards', message = 'the tenant forbids wildcards';
+  end if;
+  -- api_key_guard, which sets the default owner, runs first: triggers run in the order of their names.
+  if tg_op = 'INSERT' and policy.require_owner and new.owner_type is null then
+    raise exception using errcode = '23514', constraint = 'api_key_with_owner', message = 'the tenant requires an owner';
   end if;
   return new;
 end
@@ -737,12 +980,26 @@ begin
     when (new.status, new.name, new.key_limit, new.tenant_limit)
       is distinct from (old.status, old.name, old.key_limit, old.tenant_limit) then 1 else 0 end;
   new.policy_version := old.policy_version + case
-    when (new.max_key_days, new.required_addresses) is distinct from (old.max_key_days, old.required_addresses) then 1 else 0 end;
+    when (new.max_key_days, new.required_addresses, new.forbid_wildcards, new.require_owner, new.most_keys, new.rotation_days)
+      is distinct from
+         (old.max_key_days, old.required_addresses, old.forbid_wildcards, old.require_owner, old.most_keys, old.rotation_days)
+    then 1 else 0 end;
   return new;
 end
 $function$;
 grant execute on routine keys.guard_tenant() to postern_keys;
 grant execute on routine keys.guard_tenant() to postern_keys_definer;
+
+CREATE OR REPLACE FUNCTION keys.has_wildcard(scopes text[])
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+  select scopes operator(pg_catalog.&&) array['*', 'read:*', 'write:*', 'admin:*']
+$function$;
+grant execute on routine keys.has_wildcard(text[]) to postern_keys;
+grant execute on routine keys.has_wildcard(text[]) to postern_keys_definer;
 
 CREATE OR REPLACE FUNCTION keys.insert_denials(of_tenant uuid, of_key uuid, why text, total bigint, named jsonb)
  RETURNS void
@@ -1246,6 +1503,81 @@ AS $function$
 $function$;
 alter routine keys.release_lease(uuid) owner to postern_keys_definer;
 grant execute on routine keys.release_lease(uuid) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.review_after_policy()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  insert into keys.policy_review as r (tenant_id)
+  values (new.tenant_id)
+      on conflict (tenant_id) do update set after_key = excluded.after_key;
+  return null;
+end
+$function$;
+alter routine keys.review_after_policy() owner to postern_keys_definer;
+
+CREATE OR REPLACE FUNCTION keys.review_keys(at_most integer)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  due record;
+  stale record;
+  ids pg_catalog.uuid[];
+  has_reviewed boolean := false;
+begin
+  for due in
+    select d.tenant_id, pg_catalog.array_agg(d.key_id) as ids
+      from (select r.tenant_id, r.key_id
+              from keys.api_key_review as r
+             where r.review_at <= pg_catalog.clock_timestamp()
+             order by r.review_at
+             limit at_most
+               for update skip locked) as d
+     group by d.tenant_id
+     order by d.tenant_id
+  loop
+    perform keys.assess_keys(due.tenant_id, due.ids);
+    has_reviewed := true;
+  end loop;
+  if has_reviewed then
+    return true;
+  end if;
+
+  select r.tenant_id, r.after_key into stale
+    from keys.policy_review as r
+   order by r.tenant_id
+   limit 1
+     for update skip locked;
+  if not found then
+    return false;
+  end if;
+  select pg_catalog.array_agg(n.id order by n.id) into ids
+    from (select k.id
+            from keys.api_key as k
+           where k.tenant_id = stale.tenant_id
+             and k.id > stale.after_key
+             and k.revoked_at is null
+           order by k.id
+           limit at_most) as n;
+  if ids is null then
+    delete from keys.policy_review as r where r.tenant_id = stale.tenant_id;
+    return true;
+  end if;
+  perform keys.assess_keys(stale.tenant_id, ids);
+  update keys.policy_review as r
+     set after_key = ids[pg_catalog.cardinality(ids)]
+   where r.tenant_id = stale.tenant_id;
+  return true;
+end
+$function$;
+alter routine keys.review_keys(integer) owner to postern_keys_definer;
+grant execute on routine keys.review_keys(integer) to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.update_tenant(id_or_slug text, new_status text, new_name text, new_key_limit integer, new_tenant_limit integer, by_operator text)
  RETURNS TABLE(id uuid, slug text, name text, status text, key_limit integer, tenant_limit integer, version integer, created_at timestamp with time zone)

@@ -46,6 +46,7 @@ const opening = {
   'GET /api/v1/api-keys/:id/events': ['admin'],
   'GET /api/v1/api-keys/:id/usage': ['admin'],
   'POST /api/v1/api-keys/:id/explain': ['admin'],
+  'GET /api/v1/key-health': ['admin'],
   'GET /api/v1/key-policy': ['admin'],
   'PATCH /api/v1/key-policy': ['admin'],
   'GET /api/v1/key-policy/events': ['admin'],

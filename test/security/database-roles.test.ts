@@ -344,6 +344,8 @@ test('only constraints that reveal nothing about other tenants are left out', ()
       'api_key_tenant_fk',
       'key_policy_event_tenant_fk',
       'member_tenant_fk',
+      'keys.policy_review_pk',
+      'policy_review_tenant_fk',
       'keys.tenant_pk',
       'tenant_event_tenant_fk',
       'tenancy.change_head_pk',

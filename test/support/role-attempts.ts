@@ -74,6 +74,7 @@ export const stoppedBefore: Readonly<Record<string, string>> = {
   'findings.tracker_log_pk': ofChain,
   'findings.tracker_log_seq_unique': ofChain,
   action_plan_recommendation_recommendation_fk: ofOtherKey,
+  api_key_rotated_from_fk: 'the marked tenants require an owner, and the row of the question has none',
   tracker_log_finding_fk: ofChain,
   tracker_log_plan_fk: ofChain,
   tracker_log_recommendation_fk: ofChain,

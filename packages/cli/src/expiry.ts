@@ -22,11 +22,11 @@ export function parseExpiry(text: string): ExpiryInput {
   )
 }
 
-/** Parses `--expires` of a key that exists, which has no lifetime to choose. */
-export function parseEnd(text: string): string {
+/** Parses a time that is no lifetime. */
+export function parseEnd(text: string, option = '--expires'): string {
   const expiry = ['30d', '90d', '1y'].includes(text) ? undefined : parseExpiry(text)
   if (expiry?.expires_in === 'custom') return expiry.expires_at
-  throw usage('--expires must be a date such as 2027-06-30 (its last second in UTC), or an RFC 3339 time')
+  throw usage(`${option} must be a date such as 2027-06-30 (its last second in UTC), or an RFC 3339 time`)
 }
 
 /** JavaScript reads 30 February as 2 March. */

@@ -122,8 +122,14 @@ function addKeyCommands(program: Command, context: CommandContext): void {
     .option('--scope <scope...>', 'only keys with one of these scopes, or a wildcard that includes it')
     .option('--label <text>', 'only keys whose label contains this text')
     .option('--owner <owner>', 'only keys of this owner: id of a person, or e-mail address of a team')
+    .option('--health <reason>', 'only active keys with this reason of `keys health`')
+    .option('--expires-before <when>', 'only keys that expire before a date or RFC 3339 time')
+    .option('--unused-since <when>', 'only keys without a request since a date or RFC 3339 time')
     .option('--limit <number>', 'maximum number (default: all)', parseLimit)
     .action(async (options) => await (await keyCommands()).listKeys(context, options))
+  leaf(keys, 'health', 'Count the keys that need a look, by reason', 'keys health --tenant harbourline')
+    .requiredOption('--tenant <tenant>', 'slug or id')
+    .action(async (options) => await (await keyCommands()).showHealth(context, options))
   keyLeaf(keys, 'show', 'Show a key; never its value', `keys show ${exampleId}`).action(
     async (id, options) => await (await keyCommands()).showKey(context, id, options),
   )

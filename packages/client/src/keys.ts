@@ -30,6 +30,8 @@ export interface Keys extends Readable<ApiKey>, Changeable<ApiKey, BodyOf<'updat
   usage(target: Target, options?: CallOptions): Promise<AnswerOf<'getApiKeyUsage'>>
   /** What a gateway would decide about a request with the key, step by step. Sends nothing. */
   explain(target: Target, request: BodyOf<'explainRequest'>, options?: CallOptions): Promise<AnswerOf<'explainRequest'>>
+  /** The number of keys that need a look, by reason. */
+  health(options?: CallOptions): Promise<AnswerOf<'getKeyHealth'>>
   /** The tenant's rules for keys. */
   policy(options?: CallOptions): Promise<AnswerOf<'getKeyPolicy'>>
   /** Throws 412 `precondition_failed` if somebody changed the policy since it was read. */
@@ -57,6 +59,7 @@ export function openKeys(connection: Connection): Keys {
       await connection.call('getApiKeyUsage', { params: { id: addressOf(target) }, ...options }),
     explain: async (target, body, options = {}) =>
       await connection.call('explainRequest', { params: { id: addressOf(target) }, body, ...options }),
+    health: async (options = {}) => await connection.call('getKeyHealth', options),
     policy: async (options = {}) => await connection.call('getKeyPolicy', options),
     updatePolicy: async (policy, body, { ifMatch = etagOf(policy), signal } = {}) =>
       await connection.call('updateKeyPolicy', {

@@ -107,6 +107,7 @@ export const operations = {
   listApiKeyEvents: ['GET', '/api/v1/api-keys/:id/events'],
   getApiKeyUsage: ['GET', '/api/v1/api-keys/:id/usage'],
   explainRequest: ['POST', '/api/v1/api-keys/:id/explain'],
+  getKeyHealth: ['GET', '/api/v1/key-health'],
   getKeyPolicy: ['GET', '/api/v1/key-policy'],
   updateKeyPolicy: ['PATCH', '/api/v1/key-policy'],
   listKeyPolicyEvents: ['GET', '/api/v1/key-policy/events'],

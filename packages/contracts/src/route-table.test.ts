@@ -24,6 +24,7 @@ const access: Readonly<Record<string, string>> = {
   'GET /api/v1/api-keys/:id/events': 'person admin',
   'GET /api/v1/api-keys/:id/usage': 'person admin',
   'POST /api/v1/api-keys/:id/explain': 'person admin',
+  'GET /api/v1/key-health': 'person admin',
   'GET /api/v1/key-policy': 'person admin',
   'PATCH /api/v1/key-policy': 'person admin',
   'GET /api/v1/key-policy/events': 'person admin',

@@ -4,6 +4,7 @@ import { auditRoutes } from './audit/routes.ts'
 import type { Deps } from './deps.ts'
 import { explainRoutes } from './explain/routes.ts'
 import { findKeyRoutes } from './leak/find-routes.ts'
+import { healthRoutes } from './health/routes.ts'
 import { lookupRoutes } from './lookup/routes.ts'
 import { memberRoutes } from './member/routes.ts'
 import { policyRoutes } from './policy/routes.ts'
@@ -17,6 +18,7 @@ export function buildApp(app: App, deps: Deps): void {
   explainRoutes(app, deps)
   findKeyRoutes(app, deps)
   auditRoutes(app, deps)
+  healthRoutes(app, deps)
   policyRoutes(app, deps)
   memberRoutes(app, deps)
   lookupRoutes(app, deps)

@@ -47,6 +47,8 @@ const transientConstraints: ReadonlySet<string | undefined> = new Set([
   'api_key_expires_after_creation',
   'api_key_within_maximum',
   'api_key_within_required_addresses',
+  'api_key_without_wildcards',
+  'api_key_with_owner',
 ])
 
 const diskFull = '53100'

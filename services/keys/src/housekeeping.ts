@@ -1,11 +1,15 @@
 import type { Logger, Registry } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import { Gauge } from '@prometheus-io/client'
+import { reviewKeys } from './health/store.ts'
 import { createLogPruner } from './revocation/prune-log.ts'
 import { countLeases } from './revocation/store.ts'
 import { notePendingDenials, pruneUses } from './usage/store.ts'
 
 const maxRows = 5000
+/** Short transactions: a review locks what a change of the key waits for. */
+const reviewedAtOnce = 200
+const maxReviews = 50_000 / reviewedAtOnce
 
 /** Prunes the log and old counts, and writes events for counted denials. */
 export function startHousekeeping({
@@ -48,6 +52,8 @@ export function startHousekeeping({
       logEntries.set(await log.prune())
       await db.system(async (tx) => await notePendingDenials(tx, maxRows))
       await db.system(async (tx) => await pruneUses(tx, maxRows))
+      const review = async () => await db.system(async (tx) => await reviewKeys(tx, reviewedAtOnce))
+      for (let left = maxReviews; left > 0 && (await review()); left -= 1);
     } catch (error) {
       logger.warn({ event: 'housekeeping_failed', err: error })
     }

@@ -8,6 +8,8 @@ let service: KeysUnderTest
 beforeAll(async () => {
   service = await startKeys()
 })
+const otherRules = { forbid_wildcards: false, require_owner: false, most_keys: null, rotation_days: 90 }
+
 afterAll(async () => await service.close())
 
 const policyPath = '/api/v1/key-policy'
@@ -55,6 +57,7 @@ describe('the trail of a policy', () => {
         actor: { type: 'user', id: 'bo', label: 'Bo' },
         max_key_days: 90,
         required_addresses: ['203.0.113.0/24'],
+        ...otherRules,
       },
       {
         version: 2,
@@ -62,6 +65,7 @@ describe('the trail of a policy', () => {
         actor: { type: 'user', id: 'ada', label: 'Ada Lund' },
         max_key_days: 90,
         required_addresses: [],
+        ...otherRules,
       },
     ])
     expect(headers['x-total-count']).toBe('2')
@@ -137,6 +141,7 @@ describe('a policy that an administrator has set', () => {
     expect(answer.json).toEqual({
       max_key_days: 90,
       required_addresses: ['203.0.113.0/24'],
+      ...otherRules,
       changed_at: expect.stringMatching(/^20/),
       changed_by: { type: 'user', id: 'ada', label: 'Ada Lund' },
       version: 2,

@@ -953,6 +953,16 @@ class HierarchyTreeNode(TypedDict):
     children: List[HierarchyTreeNode]
 
 
+class KeyHealthReasonsItem(TypedDict):
+    reason: Literal["owner_left", "rotated_in_use", "expiring", "outside_policy", "never_used", "idle", "rotation_due", "wildcard", "no_address_limit"]
+    keys: int
+
+
+class KeyHealth(TypedDict):
+    reasons: List[KeyHealthReasonsItem]
+    reviewed: bool
+
+
 class KeyOwner(TypedDict):
     type: Literal["person", "team"]
     id: str | None
@@ -981,6 +991,10 @@ class KeyPolicyChangedBy(TypedDict):
 class KeyPolicy(TypedDict):
     max_key_days: int
     required_addresses: List[str]
+    forbid_wildcards: bool
+    require_owner: bool
+    most_keys: int | None
+    rotation_days: int
     changed_at: str | None
     changed_by: KeyPolicyChangedBy | None
     version: int
@@ -998,6 +1012,10 @@ class KeyPolicyEvent(TypedDict):
     actor: KeyPolicyEventActor
     max_key_days: int
     required_addresses: List[str]
+    forbid_wildcards: bool
+    require_owner: bool
+    most_keys: int | None
+    rotation_days: int
 
 
 class LogCheckpoint(TypedDict):
@@ -1904,6 +1922,10 @@ class UpdateFinding(TypedDict, total=False):
 class UpdateKeyPolicy(TypedDict, total=False):
     max_key_days: int
     required_addresses: List[str]
+    forbid_wildcards: bool
+    require_owner: bool
+    most_keys: int | None
+    rotation_days: int
 
 
 class UpdateRecommendation(TypedDict, total=False):

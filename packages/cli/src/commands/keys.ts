@@ -7,6 +7,8 @@ import {
   createdApiKeySchema,
   explanationSchema,
   grantableScopes,
+  healthReasons,
+  keyHealthSchema,
   keyStates,
   keyValuePattern,
   revokedApiKeySchema,
@@ -78,16 +80,24 @@ export async function listKeys(
     readonly scope?: readonly string[]
     readonly label?: string
     readonly owner?: string
+    readonly health?: string
+    readonly expiresBefore?: string
+    readonly unusedSince?: string
     readonly limit?: number
   },
 ): Promise<void> {
   assertWords('--state', options.state ?? [], keyStates)
   assertWords('--scope', options.scope ?? [], grantableScopes)
+  if (options.health !== undefined) assertWords('--health', [options.health], healthReasons)
   const query = new URLSearchParams()
   if (options.state !== undefined) query.set('state', options.state.join(','))
   if (options.scope !== undefined) query.set('scope', options.scope.join(','))
   if (options.label !== undefined) query.set('label', options.label)
   if (options.owner !== undefined) query.set('owner', options.owner)
+  if (options.health !== undefined) query.set('health', options.health)
+  if (options.expiresBefore !== undefined)
+    query.set('expires_before', parseEnd(options.expiresBefore, '--expires-before'))
+  if (options.unusedSince !== undefined) query.set('unused_since', parseEnd(options.unusedSince, '--unused-since'))
   const keys = await withKeysService(context.env, async (service) => {
     const tenant = await findTenant(service, options.tenant)
     const limit = options.limit ?? Number.POSITIVE_INFINITY
@@ -108,6 +118,26 @@ export async function listKeys(
     moment(key.last_used_at),
   ])
   context.print(table(['ID', 'LABEL', 'KEY', 'STATE', 'OWNER', 'SCOPES', 'EXPIRES', 'LAST USED'], rows))
+}
+
+/** Counts the keys that need a look. */
+export async function showHealth(
+  context: CommandContext,
+  options: OutputOptions & { readonly tenant: string },
+): Promise<void> {
+  const health = await withKeysService(context.env, async (service) => {
+    const tenant = await findTenant(service, options.tenant)
+    const { body } = await service.call({ method: 'GET', target: '/api/v1/key-health', tenantId: tenant.id })
+    return parseAnswer(keyHealthSchema, body)
+  })
+  if (options.json) printJson(context, health)
+  else
+    context.print(
+      table(
+        ['REASON', 'KEYS'],
+        health.reasons.map(({ reason, keys }) => [reason, String(keys)]),
+      ),
+    )
 }
 
 export async function showKey(context: CommandContext, id: string, options: KeyOptions): Promise<void> {

@@ -3,6 +3,7 @@ import { line, lines, momentSchema, timestampSchema, uuidSchema } from '../commo
 import { pageQuery, anyOf } from '../page.ts'
 import { conditional, memberIs, requiredMembers } from '../conditional-schema.ts'
 import { grantableScopes } from '../scope.ts'
+import { healthReasonList, healthReasons } from './health.ts'
 import { keyOwnerSchema, ownerChoiceSchema } from './owner.ts'
 
 export const keyStates = ['active', 'expired', 'revoked'] as const
@@ -185,6 +186,12 @@ export const listApiKeysQuery = z.strictObject({
       description: 'Keys of this owner: the id of a person, or the e-mail address of a team',
       examples: ['amara.osei'],
     }),
+  health: z
+    .enum(healthReasons)
+    .optional()
+    .meta({ description: `Active keys with this reason. ${healthReasonList}. Accurate to a minute` }),
+  expires_before: momentSchema.optional().meta({ description: 'Keys that expire before this time' }),
+  unused_since: momentSchema.optional().meta({ description: 'Keys without a request since this time' }),
 })
 
 export const keyIdParams = z.strictObject({ id: uuidSchema })

@@ -3,6 +3,23 @@ import { timestampSchema } from '../common.ts'
 import { addressesSchema } from './api-key.ts'
 import { mostKeyDays } from './limits.ts'
 
+/** Rules beside the longest life and the networks. */
+const moreRules = {
+  forbid_wildcards: z.boolean().meta({ description: 'Whether new keys must name their scopes without wildcards' }),
+  require_owner: z.boolean().meta({ description: 'Whether a new key needs an owner' }),
+  most_keys: z
+    .int()
+    .min(1)
+    .max(1_000_000)
+    .nullable()
+    .meta({ description: 'The number of active keys that the tenant can have; null for any number', examples: [500] }),
+  rotation_days: z
+    .int()
+    .min(1)
+    .max(mostKeyDays)
+    .meta({ description: 'The age in days at which a key is due for rotation', examples: [90] }),
+}
+
 export const keyPolicySchema = z
   .object({
     max_key_days: z.int().min(1).meta({ description: 'The maximum lifetime of a key in days' }),
@@ -11,6 +28,7 @@ export const keyPolicySchema = z
         'Networks. If the list is not empty, a key must have allowed addresses, each within one of these networks.',
       examples: [['203.0.113.0/24']],
     }),
+    ...moreRules,
     changed_at: timestampSchema.nullable().meta({ description: 'Null if nobody has changed it' }),
     changed_by: z.object({ type: z.string(), id: z.string(), label: z.string() }).nullable(),
     version: z.int(),
@@ -25,6 +43,7 @@ export const keyPolicyEventSchema = z
     actor: z.object({ type: z.string(), id: z.string(), label: z.string() }),
     max_key_days: z.int().min(1),
     required_addresses: z.array(z.string()),
+    ...moreRules,
   })
   .meta({ id: 'KeyPolicyEvent' })
 export type KeyPolicyEvent = z.infer<typeof keyPolicyEventSchema>
@@ -33,6 +52,10 @@ export const updateKeyPolicyBodySchema = z
   .strictObject({
     max_key_days: z.int().min(1).max(mostKeyDays).optional(),
     required_addresses: addressesSchema.optional(),
+    forbid_wildcards: moreRules.forbid_wildcards.optional(),
+    require_owner: moreRules.require_owner.optional(),
+    most_keys: moreRules.most_keys.optional(),
+    rotation_days: moreRules.rotation_days.optional(),
   })
   .refine((body) => Object.keys(body).length > 0, { message: 'must change at least one field' })
   .meta({

@@ -15,6 +15,7 @@ import {
 } from './api-key.ts'
 import { explainBodySchema, explanationSchema } from './explain.ts'
 import { findApiKeyBodySchema } from './key-value.ts'
+import { keyHealthSchema } from './health.ts'
 import { memberSchema } from './member.ts'
 import { keyPolicyEventSchema, keyPolicySchema, updateKeyPolicyBodySchema } from './policy.ts'
 import { apiKeyUsageSchema, usageDays } from './usage.ts'
@@ -162,6 +163,17 @@ export const explainRequest = defineRoute({
   problems: ['not_found'],
 })
 
+export const getKeyHealth = defineRoute({
+  ...base,
+  id: 'keys.health',
+  method: 'GET',
+  path: '/api/v1/key-health',
+  summary: 'Count the keys that need a look',
+  description:
+    'Counts active keys by reason; one key can have several. `GET /api-keys?health=…` lists them. Accurate to a minute.',
+  answers: { 200: { description: 'The counts', schema: keyHealthSchema } },
+})
+
 export const getKeyPolicy = defineRoute({
   ...base,
   id: 'keys.policy',
@@ -219,6 +231,7 @@ export const keysRoutes = [
   listApiKeyEvents,
   getApiKeyUsage,
   explainRequest,
+  getKeyHealth,
   getKeyPolicy,
   updateKeyPolicy,
   listKeyPolicyEvents,

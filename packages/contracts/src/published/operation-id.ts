@@ -13,6 +13,7 @@ const ids: Readonly<Record<string, string>> = {
   'keys.events': 'listKeyEvents',
   'keys.usage': 'getKeyUsage',
   'keys.explain': 'explainRequest',
+  'keys.health': 'getKeyHealth',
   'keys.policy': 'getKeyPolicy',
   'keys.change-policy': 'updateKeyPolicy',
   'keys.policy-events': 'listKeyPolicyEvents',

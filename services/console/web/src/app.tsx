@@ -23,6 +23,7 @@ const EditConnectorPage = lazy(async () => ({
   default: (await import('./connectors/setup/setup-pages.tsx')).EditConnectorPage,
 }))
 const RunPage = lazy(async () => ({ default: (await import('./connectors/run-page.tsx')).RunPage }))
+const HealthPage = lazy(async () => ({ default: (await import('./health/health-page.tsx')).HealthPage }))
 const PeoplePage = lazy(async () => ({ default: (await import('./people/people-page.tsx')).PeoplePage }))
 const PolicyPage = lazy(async () => ({ default: (await import('./policy/policy-page.tsx')).PolicyPage }))
 const VerifyPage = lazy(async () => ({ default: (await import('./verify/verify-page.tsx')).VerifyPage }))
@@ -63,6 +64,7 @@ function pageAt(path: string): ReactNode {
       <EditConnectorPage key={connectorId} id={connectorId} />
     )
   }
+  if (path === '/settings/key-health') return <HealthPage />
   if (path === '/settings/people') return <PeoplePage />
   if (path === '/settings/policy') return <PolicyPage />
   if (path === '/verify') return <VerifyPage />

@@ -10,10 +10,11 @@ import {
   uuidSchema,
 } from '@postern/contracts'
 import { leaseMs } from '@postern/contracts/internal'
+import type { Tx } from '@postern/tenant-db'
 import { type App, type RequestInfo, contractRoute, notThisVersion, problem, storedList } from '@postern/service-kit'
 import { actorOf } from '../actor.ts'
 import type { Deps } from '../deps.ts'
-import { findKeyPolicy } from '../policy/store.ts'
+import { findKeyPolicy, findKeyPolicyForChange } from '../policy/store.ts'
 import { etagOf, matchesVersion, toApiKey } from './answer.ts'
 import { assertAllowed } from './assert-allowed.ts'
 import { defaultOwner, resolveOwner } from './owner.ts'
@@ -22,12 +23,15 @@ import {
   decideChange,
   decideExpiry,
   decideOverlap,
+  decideOwner,
   decideRequired,
+  decideScopes,
   decideSuccessorExpiry,
   decideText,
   isNarrowable,
 } from './rules.ts'
 import {
+  countActiveKeys,
   countKeys,
   findKey,
   findKeyForChange,
@@ -56,7 +60,10 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
       const policy = (await findKeyPolicy(tx)) ?? rejectUnknownTenant()
       const expiresAt = assertAllowed(decideExpiry({ choice: body.expires_in, expiresAt: body.expires_at, ...policy }))
       assertAllowed(decideRequired(addresses, policy.requiredAddresses))
+      assertAllowed(decideScopes(body.scopes, policy.forbidWildcards))
       const owner = body.owner === undefined ? defaultOwner(actor) : await resolveOwner(tx, body.owner, actor)
+      assertAllowed(decideOwner(owner, policy.requireOwner))
+      if (policy.mostKeys !== null) await assertRoomForKey(tx, policy.mostKeys)
       const made = { hash, lastFour, label, note, owner, scopes: body.scopes, addresses, rotatedFrom: null }
       const created = await insertKey(tx, context.tenantId, { ...made, createdAt: policy.now, expiresAt }, actor)
       await keepRefusal(tx, alreadyCreatedDetail(created.id))
@@ -71,7 +78,15 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
   storedList(app, listApiKeys, {
     source: db,
     key: () => uuidSchema,
-    asked: ({ query }) => ({ states: query.state, scopes: query.scope, label: query.label, owner: query.owner }),
+    asked: ({ query }) => ({
+      states: query.state,
+      scopes: query.scope,
+      label: query.label,
+      owner: query.owner,
+      health: query.health,
+      expiresBefore: query.expires_before,
+      unusedSince: query.unused_since,
+    }),
     list: listKeys,
     count: countKeys,
     keyOf: ({ id }) => id,
@@ -201,6 +216,16 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
                 'The key allows addresses outside the networks that the tenant requires. Narrow its allowed addresses first, or create a new key.',
             })
           }
+          if (!decideScopes(scopes, policy.forbidWildcards).ok) {
+            throw problem('conflict', {
+              detail: 'The key has a wildcard, which the tenant forbids. Narrow its scopes first, or create a new key.',
+            })
+          }
+          if (!decideOwner(owner, policy.requireOwner).ok) {
+            throw problem('conflict', {
+              detail: 'The key has no owner, and the tenant requires one. Choose an owner first.',
+            })
+          }
           const made = { hash, lastFour, label, note, owner, scopes, addresses, rotatedFrom: current.id }
           const created = await insertKey(tx, context.tenantId, { ...made, createdAt: policy.now, expiresAt }, actor)
           const end = new Date(Math.min(current.expiresAt.valueOf(), policy.now.valueOf() + overlapMs))
@@ -255,6 +280,16 @@ const mayBeRotated = {
   detail:
     'The database did not confirm whether the key was rotated. In a moment, list the keys. If one has this key as `rotated_from`, revoke it, because its value is lost. Then rotate again with an Idempotency-Key, or create a new key if this one has expired.',
 } as const
+
+/** Locks the policy, so that concurrent requests count one after the other. */
+async function assertRoomForKey(tx: Tx, mostKeys: number): Promise<void> {
+  await findKeyPolicyForChange(tx)
+  const active = await countActiveKeys(tx)
+  if (active < mostKeys) return
+  throw problem('conflict', {
+    detail: `The tenant has ${active} active keys, and its policy allows ${mostKeys}. Revoke keys that are not needed, or change the policy.`,
+  })
+}
 
 function assertFuture(text: string, now: Date): void {
   if (new Date(text) > now) return

@@ -114,6 +114,29 @@ export function decideRequired(addresses: readonly string[], required: readonly 
   return errors.length > 0 ? { ok: false, errors } : allow(addresses)
 }
 
+/** Rejects wildcards if the tenant's policy forbids them. */
+export function decideScopes<T extends string>(scopes: readonly T[], forbidWildcards: boolean): Ruling<readonly T[]> {
+  const errors = scopes.flatMap((scope, place): InputError[] =>
+    forbidWildcards && scope.includes('*')
+      ? [
+          {
+            pointer: `/scopes/${place}`,
+            code: 'wildcard_forbidden',
+            detail: 'must not be a wildcard, because this tenant forbids them; name the scopes',
+          },
+        ]
+      : [],
+  )
+  return errors.length > 0 ? { ok: false, errors } : allow(scopes)
+}
+
+/** Rejects a missing owner if the tenant's policy requires one. */
+export function decideOwner(owner: Mutable['owner'], requireOwner: boolean): Ruling<Mutable['owner']> {
+  return owner === null && requireOwner
+    ? refuse('/owner', 'required', 'must name a person or a team, because this tenant requires an owner')
+    : allow(owner)
+}
+
 const keyInText = /postern_[0-9A-Za-z]{49}/
 
 /** Rejects a text with a key: labels and reasons are stored and shown, and people paste keys into them. */

@@ -1,4 +1,4 @@
-import { type GrantableScope, type KeyOwner, type KeyState, scopesWith } from '@postern/contracts'
+import { type GrantableScope, type HealthReason, type KeyOwner, type KeyState, scopesWith } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 import type { Actor } from '../actor.ts'
 import type { Owner } from './owner.ts'
@@ -260,6 +260,10 @@ export interface KeyFilter {
   readonly label: string | undefined
   /** The id of a person or the e-mail address of a team. */
   readonly owner: string | undefined
+  readonly health: HealthReason | undefined
+  /** RFC 3339, as is `unusedSince`. */
+  readonly expiresBefore: string | undefined
+  readonly unusedSince: string | undefined
 }
 
 const selected = `
@@ -270,43 +274,80 @@ const selected = `
           end = any ($1))
   and ($2::text[] is null or k.scopes && $2)
   and ($3::text is null or k.label ilike $3)
-  and ($4::text is null or coalesce(k.owner_id, k.owner_contact) = $4)`
+  and ($4::text is null or coalesce(k.owner_id, k.owner_contact) = $4)
+  and ($5::timestamptz is null or k.expires_at < $5)
+  and ($6::timestamptz is null or k.last_used_at is null or k.last_used_at < $6)`
 
-/** Lists keys after the id `after`, newest first. Scans api_key_pk backwards: UUIDv7 ids grow with time. */
+/**
+ * Lists keys after the id `after`, newest first: UUIDv7 ids grow with time. Scans api_key_pk backwards, or
+ * api_key_health_by_reason if a reason is asked for.
+ */
 export async function listKeys(
   tx: Tx,
   filter: KeyFilter,
   page: { readonly after: string | undefined; readonly limit: number },
 ): Promise<StoredKey[]> {
+  const isOfReason = filter.health !== undefined
   const rows = await tx.query<KeyRow>({
-    name: 'keys_list_keys',
-    text: `
+    name: isOfReason ? 'keys_list_keys_of_reason' : 'keys_list_keys',
+    text: isOfReason
+      ? `
+      select ${columns}
+        from keys.api_key_health as h
+        join keys.api_key as k on k.tenant_id = h.tenant_id and k.id = h.key_id
+       where h.reason = $9
+         and ($7::uuid is null or h.key_id < $7)
+         and ${selected}
+       order by h.key_id desc
+       limit $8`
+      : `
       select ${columns}
         from keys.api_key as k
        where ${selected}
-         and ($5::uuid is null or k.id < $5)
+         and ($7::uuid is null or k.id < $7)
        order by k.id desc
-       limit $6`,
-    values: [...filterValues(filter), page.after ?? null, page.limit],
+       limit $8`,
+    values: [...filterValues(filter), page.after ?? null, page.limit, ...(isOfReason ? [filter.health] : [])],
   })
   return rows.map(toKey)
 }
 
 export async function countKeys(tx: Tx, filter: KeyFilter): Promise<number> {
+  const isOfReason = filter.health !== undefined
   const [row] = await tx.query<{ count: number }>({
-    name: 'keys_count_keys',
-    text: `select count(*)::float8 as count from keys.api_key as k where ${selected}`,
-    values: filterValues(filter),
+    name: isOfReason ? 'keys_count_keys_of_reason' : 'keys_count_keys',
+    text: isOfReason
+      ? `select count(*)::float8 as count
+           from keys.api_key_health as h
+           join keys.api_key as k on k.tenant_id = h.tenant_id and k.id = h.key_id
+          where h.reason = $7 and ${selected}`
+      : `select count(*)::float8 as count from keys.api_key as k where ${selected}`,
+    values: [...filterValues(filter), ...(isOfReason ? [filter.health] : [])],
   })
   return row?.count ?? 0
 }
 
-function filterValues({ states, scopes, label, owner }: KeyFilter): unknown[] {
+export async function countActiveKeys(tx: Tx): Promise<number> {
+  const [row] = await tx.query<{ count: number }>({
+    name: 'keys_count_active_keys',
+    text: `
+      select count(*)::float8 as count
+        from keys.api_key as k
+       where k.revoked_at is null
+         and k.expires_at > clock_timestamp()`,
+    values: [],
+  })
+  return row?.count ?? 0
+}
+
+function filterValues({ states, scopes, label, owner, expiresBefore, unusedSince }: KeyFilter): unknown[] {
   return [
     states ?? null,
     scopes?.flatMap(scopesWith) ?? null,
     label === undefined ? null : `%${label.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`,
     owner ?? null,
+    expiresBefore ?? null,
+    unusedSince ?? null,
   ]
 }
 

@@ -6,6 +6,7 @@ import { assertAllowed } from '../api-key/assert-allowed.ts'
 import { decideAddresses } from '../api-key/rules.ts'
 import type { Deps } from '../deps.ts'
 import {
+  type KeyRules,
   countKeyPolicyEvents,
   findKeyPolicy,
   findKeyPolicyForChange,
@@ -36,10 +37,14 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       const next = {
         maxKeyDays: body.max_key_days ?? current.maxKeyDays,
         requiredAddresses: wanted ?? current.requiredAddresses,
-      }
-      isSame =
-        next.maxKeyDays === current.maxKeyDays &&
-        JSON.stringify(next.requiredAddresses) === JSON.stringify(current.requiredAddresses)
+        forbidWildcards: body.forbid_wildcards ?? current.forbidWildcards,
+        requireOwner: body.require_owner ?? current.requireOwner,
+        mostKeys: body.most_keys === undefined ? current.mostKeys : body.most_keys,
+        rotationDays: body.rotation_days ?? current.rotationDays,
+      } satisfies KeyRules
+      isSame = Object.entries(next).every(
+        ([rule, value]) => JSON.stringify(value) === JSON.stringify(Reflect.get(current, rule)),
+      )
       if (!isSame) await setKeyPolicy(tx, next, actor)
       // Read again: after a concurrent change, the first read may lack its author.
       return (await findKeyPolicy(tx)) ?? current
@@ -53,6 +58,10 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
         version: policy.version,
         max_key_days: policy.maxKeyDays,
         required_addresses: policy.requiredAddresses,
+        forbid_wildcards: policy.forbidWildcards,
+        require_owner: policy.requireOwner,
+        most_keys: policy.mostKeys,
+        rotation_days: policy.rotationDays,
         actor_type: actor.type,
         actor_id: actor.id,
       })

@@ -8,6 +8,11 @@ export interface StoredPolicy {
   readonly maxKeyDays: number
   /** If empty, keys need no address list. */
   readonly requiredAddresses: readonly string[]
+  readonly forbidWildcards: boolean
+  readonly requireOwner: boolean
+  /** Active keys; null for any number. */
+  readonly mostKeys: number | null
+  readonly rotationDays: number
   readonly version: number
   readonly changed: { readonly at: Date; readonly by: Actor } | null
 }
@@ -17,6 +22,10 @@ interface PolicyRow {
   readonly now: Date
   readonly max_key_days: number
   readonly required_addresses: string[]
+  readonly forbid_wildcards: boolean
+  readonly require_owner: boolean
+  readonly most_keys: number | null
+  readonly rotation_days: number
   readonly policy_version: number
   readonly at: Date | null
   readonly actor_type: string | null
@@ -27,7 +36,8 @@ interface PolicyRow {
 // Absent until the first change. Served by key_policy_event_pk.
 const select = `
   select date_trunc('milliseconds', clock_timestamp()) as now, t.max_key_days,
-         t.required_addresses::text[] as required_addresses, t.policy_version,
+         t.required_addresses::text[] as required_addresses,
+         t.forbid_wildcards, t.require_owner, t.most_keys, t.rotation_days, t.policy_version,
          e.at, e.actor_type, e.actor_id, e.actor_label
     from keys.tenant as t
     left join keys.key_policy_event as e on e.tenant_id = t.tenant_id and e.version = t.policy_version`
@@ -43,23 +53,35 @@ export async function findKeyPolicyForChange(tx: Tx): Promise<StoredPolicy | und
   return row === undefined ? undefined : toPolicy(row)
 }
 
-export async function setKeyPolicy(
-  tx: Tx,
-  { maxKeyDays, requiredAddresses }: Pick<StoredPolicy, 'maxKeyDays' | 'requiredAddresses'>,
-  actor: Actor,
-): Promise<void> {
+export type KeyRules = Omit<StoredPolicy, 'now' | 'version' | 'changed'>
+
+export async function setKeyPolicy(tx: Tx, rules: KeyRules, actor: Actor): Promise<void> {
   await tx.execute({
     name: 'keys_set_key_policy',
     text: `
       with changed as (
         update keys.tenant as t
-           set max_key_days = $1, required_addresses = $2::text[]::cidr[]
-        returning t.tenant_id, t.policy_version, t.max_key_days, t.required_addresses)
+           set max_key_days = $1, required_addresses = $2::text[]::cidr[],
+               forbid_wildcards = $6, require_owner = $7, most_keys = $8, rotation_days = $9
+        returning t.tenant_id, t.policy_version, t.max_key_days, t.required_addresses,
+                  t.forbid_wildcards, t.require_owner, t.most_keys, t.rotation_days)
       insert into keys.key_policy_event (
-        tenant_id, version, actor_type, actor_id, actor_label, max_key_days, required_addresses)
-      select c.tenant_id, c.policy_version, $3, $4, $5, c.max_key_days, c.required_addresses
+        tenant_id, version, actor_type, actor_id, actor_label, max_key_days, required_addresses,
+        forbid_wildcards, require_owner, most_keys, rotation_days)
+      select c.tenant_id, c.policy_version, $3, $4, $5, c.max_key_days, c.required_addresses,
+             c.forbid_wildcards, c.require_owner, c.most_keys, c.rotation_days
         from changed as c`,
-    values: [maxKeyDays, requiredAddresses, actor.type, actor.id, actor.label],
+    values: [
+      rules.maxKeyDays,
+      rules.requiredAddresses,
+      actor.type,
+      actor.id,
+      actor.label,
+      rules.forbidWildcards,
+      rules.requireOwner,
+      rules.mostKeys,
+      rules.rotationDays,
+    ],
   })
 }
 
@@ -72,6 +94,10 @@ interface EventRow {
   readonly actor_label: string
   readonly max_key_days: number
   readonly required_addresses: string[]
+  readonly forbid_wildcards: boolean
+  readonly require_owner: boolean
+  readonly most_keys: number | null
+  readonly rotation_days: number
 }
 
 /** Lists changes before the version `after`, newest first. Served by key_policy_event_pk. */
@@ -83,7 +109,8 @@ export async function listKeyPolicyEvents(
     name: 'keys_list_policy_events',
     text: `
       select e.version, e.at, e.actor_type, e.actor_id, e.actor_label, e.max_key_days,
-             e.required_addresses::text[] as required_addresses
+             e.required_addresses::text[] as required_addresses,
+             e.forbid_wildcards, e.require_owner, e.most_keys, e.rotation_days
         from keys.key_policy_event as e
        where $1::integer is null or e.version < $1
        order by e.version desc
@@ -91,11 +118,9 @@ export async function listKeyPolicyEvents(
     values: [after ?? null, limit],
   })
   return rows.map(({ at, actor_type: type, actor_id: id, actor_label: label, ...event }) => ({
-    version: event.version,
+    ...event,
     at: at.toISOString(),
     actor: { type, id, label },
-    max_key_days: event.max_key_days,
-    required_addresses: event.required_addresses,
   }))
 }
 
@@ -108,10 +133,15 @@ export async function countKeyPolicyEvents(tx: Tx): Promise<number> {
   return row?.count ?? 0
 }
 
-export function toKeyPolicy({ maxKeyDays, requiredAddresses, version, changed }: StoredPolicy): KeyPolicy {
+export function toKeyPolicy(policy: StoredPolicy): KeyPolicy {
+  const { maxKeyDays, requiredAddresses, version, changed } = policy
   return {
     max_key_days: maxKeyDays,
     required_addresses: [...requiredAddresses],
+    forbid_wildcards: policy.forbidWildcards,
+    require_owner: policy.requireOwner,
+    most_keys: policy.mostKeys,
+    rotation_days: policy.rotationDays,
     changed_at: changed?.at.toISOString() ?? null,
     changed_by: changed?.by ?? null,
     version,
@@ -125,6 +155,10 @@ function toPolicy(row: PolicyRow): StoredPolicy {
     now: row.now,
     maxKeyDays: row.max_key_days,
     requiredAddresses: row.required_addresses,
+    forbidWildcards: row.forbid_wildcards,
+    requireOwner: row.require_owner,
+    mostKeys: row.most_keys,
+    rotationDays: row.rotation_days,
     version: row.policy_version,
     changed: isKnown ? { at, by: { type, id, label } } : null,
   }

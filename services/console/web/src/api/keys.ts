@@ -6,9 +6,11 @@ import type {
   Enforcement,
   Explanation,
   GrantableScope,
+  HealthReason,
+  KeyHealth,
   OwnerChoice,
 } from '@postern/contracts'
-import { request } from './request.ts'
+import { download, request } from './request.ts'
 
 export type { ApiKey, ApiKeyEvent, ApiKeyUsage, CreatedApiKey, Enforcement, GrantableScope }
 export type Expiry = '30d' | '90d' | '1y' | 'custom'
@@ -91,6 +93,20 @@ export interface KeyChange {
 export async function changeKey({ key, etag }: TaggedKey, change: KeyChange, signal: AbortSignal): Promise<ApiKey> {
   const path = `${base}/${encodeURIComponent(key.id)}`
   return (await request<ApiKey>(path, { method: 'PATCH', body: change, headers: { 'if-match': etag }, signal })).body
+}
+
+export async function readKeyHealth(signal: AbortSignal): Promise<KeyHealth> {
+  return (await request<KeyHealth>('/api/v1/key-health', { signal })).body
+}
+
+/** Lists the newest hundred keys with this reason. */
+export async function listKeysToLookAt(reason: HealthReason, signal: AbortSignal): Promise<readonly ApiKey[]> {
+  return (await request<readonly ApiKey[]>(`${base}?limit=100&health=${reason}`, { signal })).body
+}
+
+/** Returns all keys with this reason as CSV. */
+export async function exportKeysToLookAt(reason: HealthReason, signal: AbortSignal): Promise<Blob> {
+  return await download(`${base}?csv=excel&health=${reason}`, { headers: { accept: 'text/csv' }, signal })
 }
 
 export async function listEvents(

@@ -71,6 +71,10 @@ export async function request<T>(path: string, options: RequestOptions = {}): Pr
   return { body, headers: response.headers }
 }
 
+export async function download(path: string, options: RequestOptions): Promise<Blob> {
+  return await (await ask(path, options)).blob()
+}
+
 export async function send(path: string, options: RequestOptions): Promise<void> {
   await ask(path, options)
 }

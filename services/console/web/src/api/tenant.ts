@@ -16,7 +16,7 @@ export async function readKeyPolicy(signal: AbortSignal): Promise<TaggedPolicy> 
   return { policy: body, etag: headers.get('etag') ?? '' }
 }
 
-export type PolicyChange = Partial<Pick<KeyPolicy, 'max_key_days' | 'required_addresses'>>
+export type PolicyChange = Partial<Omit<KeyPolicy, 'changed_at' | 'changed_by' | 'version'>>
 
 export async function changeKeyPolicy(change: PolicyChange, etag: string, signal: AbortSignal): Promise<TaggedPolicy> {
   const { body, headers } = await request<KeyPolicy>(policyPath, {

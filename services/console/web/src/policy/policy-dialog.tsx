@@ -25,6 +25,11 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
   const { policy, etag } = current
   const [days, setDays] = useState(String(policy.max_key_days))
   const [networks, setNetworks] = useState(policy.required_addresses.join('\n'))
+  const [rotation, setRotation] = useState(String(policy.rotation_days))
+  const [most, setMost] = useState(policy.most_keys === null ? '' : String(policy.most_keys))
+  const [wildcards, setWildcards] = useState(policy.forbid_wildcards ? 'no' : 'yes')
+  const [owner, setOwner] = useState(policy.require_owner ? 'yes' : 'no')
+  const [badNumber, setBadNumber] = useState<'rotation' | 'most'>()
   const change = useChange()
   const { isBusy, failure } = change
   const choices = [...new Set([...lives, policy.max_key_days])]
@@ -37,10 +42,24 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
   const save = async () => {
     const found = faultIn(required)
     setFault(found)
+    const bad = isCount(rotation, mostKeyDays)
+      ? most === '' || isCount(most, 1_000_000)
+        ? undefined
+        : 'most'
+      : 'rotation'
+    setBadNumber(bad)
     change.setFailure(undefined)
-    if (found !== undefined) return
+    if (found !== undefined || bad !== undefined) return
+    const rules = {
+      max_key_days: Number(days),
+      required_addresses: required,
+      rotation_days: Number(rotation),
+      most_keys: most === '' ? null : Number(most),
+      forbid_wildcards: wildcards === 'no',
+      require_owner: owner === 'yes',
+    }
     await change.run(async (signal) => {
-      onChanged(await changeKeyPolicy({ max_key_days: Number(days), required_addresses: required }, etag, signal))
+      onChanged(await changeKeyPolicy(rules, etag, signal))
       onClose()
     })
   }
@@ -97,7 +116,40 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
         placeholder={'203.0.113.0/24\n2001:db8::/32'}
         help="One per line. Every new key must then list addresses within these networks. If empty, keys can be used from anywhere."
       />
+      <TextBox
+        label="Rotation age in days"
+        isNumber
+        value={rotation}
+        onChange={setRotation}
+        error={badNumber === 'rotation' ? `Enter a whole number from 1 to ${mostKeyDays}.` : undefined}
+        help="Older keys are due for rotation. They continue to work."
+      />
+      <TextBox
+        label="Most active keys"
+        isOptional
+        isNumber
+        value={most}
+        onChange={setMost}
+        error={badNumber === 'most' ? 'Enter a whole number from 1 to 1,000,000, or nothing.' : undefined}
+        help="If empty, any number. Rotated keys do not count."
+      />
+      <Select label="Wildcard scopes" choices={wildcardChoices} value={wildcards} onChange={setWildcards} />
+      <Select label="Owner" choices={ownerChoices} value={owner} onChange={setOwner} />
       <p className="help">Existing keys continue to work. New and rotated keys must comply.</p>
     </Dialog>
   )
+}
+
+const wildcardChoices = [
+  { value: 'yes', label: 'Allowed' },
+  { value: 'no', label: 'Forbidden' },
+]
+
+const ownerChoices = [
+  { value: 'no', label: 'Optional' },
+  { value: 'yes', label: 'Required' },
+]
+
+function isCount(text: string, most: number): boolean {
+  return /^[1-9][0-9]{0,6}$/.test(text) && Number(text) <= most
 }

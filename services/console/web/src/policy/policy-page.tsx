@@ -11,7 +11,7 @@ import { Page } from '../ui/page.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { useResource } from '../ui/use-resource.ts'
 import { When } from '../ui/when.tsx'
-import { daysInWords } from './words.ts'
+import { daysInWords, rulesInWords } from './words.ts'
 
 const PolicyDialog = lazy(async () => ({ default: (await import('./policy-dialog.tsx')).PolicyDialog }))
 
@@ -77,9 +77,16 @@ function Policy() {
               <dt>Reminders</dt>
               <dd>
                 <strong>
-                  {expiringDays} days before the end, and after {oldDays} days
+                  {expiringDays} days before the end, and after {policy?.rotation_days ?? oldDays} days
                 </strong>
                 <span className="help">Keys that end soon or are old are called out in the list.</span>
+              </dd>
+            </div>
+            <div>
+              <dt>Further rules</dt>
+              <dd>
+                {policy === undefined ? <Skeleton width="9rem" /> : <strong>{rulesInWords(policy)}</strong>}
+                <span className="help">They apply when a key is generated or rotated.</span>
               </dd>
             </div>
             <div>

@@ -19,6 +19,7 @@ const groups: readonly { readonly title: string; readonly entries: readonly Entr
     title: 'Settings',
     entries: [
       { to: '/settings/api-keys', label: 'API keys', icon: 'key' },
+      { to: '/settings/key-health', label: 'Key health', icon: 'warning' },
       { to: '/settings/people', label: 'People and roles', icon: 'people' },
       { to: '/settings/policy', label: 'Key policy', icon: 'shield' },
     ],
