@@ -50,7 +50,7 @@ END),
   constraint api_key_reason_length CHECK (((char_length(revoke_reason) >= 1) AND (char_length(revoke_reason) <= 500))),
   constraint api_key_reason_when_revoked CHECK (((revoke_reason IS NULL) OR (revoked_at IS NOT NULL))),
   constraint api_key_revoked_by_someone CHECK ((num_nonnulls(revoked_at, revoked_by_type, revoked_by_id, revoked_by_label) = ANY (ARRAY[0, 4]))),
-  constraint api_key_revoked_by_type_known CHECK ((revoked_by_type = ANY (ARRAY['user'::text, 'machine'::text, 'operator'::text]))),
+  constraint api_key_revoked_by_type_known CHECK ((revoked_by_type = ANY (ARRAY['user'::text, 'machine'::text, 'operator'::text, 'reporter'::text]))),
   constraint api_key_scopes_known CHECK ((scopes <@ ARRAY['read:universe'::text, 'read:findings'::text, 'write:evidence'::text, 'write:findings'::text, 'admin:sync'::text, 'read:*'::text, 'write:*'::text, 'admin:*'::text, '*'::text])),
   constraint api_key_scopes_some CHECK ((((cardinality(scopes) >= 1) AND (cardinality(scopes) <= 9)) AND (array_position(scopes, NULL::text) IS NULL))),
   constraint api_key_rotated_from_fk FOREIGN KEY (tenant_id, rotated_from) REFERENCES keys.api_key(tenant_id, id),
@@ -90,6 +90,11 @@ grant update (owner_type) on table keys.api_key to postern_keys;
 grant update (owner_id) on table keys.api_key to postern_keys;
 grant update (owner_name) on table keys.api_key to postern_keys;
 grant update (owner_contact) on table keys.api_key to postern_keys;
+grant update (revoked_at) on table keys.api_key to postern_keys_definer;
+grant update (revoked_by_type) on table keys.api_key to postern_keys_definer;
+grant update (revoked_by_id) on table keys.api_key to postern_keys_definer;
+grant update (revoked_by_label) on table keys.api_key to postern_keys_definer;
+grant update (revoke_reason) on table keys.api_key to postern_keys_definer;
 grant update (last_used_at) on table keys.api_key to postern_keys_definer;
 grant update (last_refused_at) on table keys.api_key to postern_keys_definer;
 comment on column keys.api_key.hash is 'SHA-256 of the key. The key itself is stored nowhere.';
@@ -1578,6 +1583,44 @@ end
 $function$;
 alter routine keys.review_keys(integer) owner to postern_keys_definer;
 grant execute on routine keys.review_keys(integer) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.revoke_leaked_keys(hashes bytea[], details jsonb[], reporter_id text, reporter_label text, reporter_address text)
+ RETURNS TABLE(hash bytea, id uuid, tenant_id uuid, revoked_now boolean)
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  with reported as (
+    select r.hash, r.detail
+      from rows from (pg_catalog.unnest(hashes), pg_catalog.unnest(details)) as r (hash, detail)),
+  -- In one order, so that two reports of the same keys do not lock each other out.
+  known as (
+    select k.tenant_id, k.id, k.hash, k.revoked_at
+      from keys.api_key as k
+     where k.hash in (select r.hash from reported as r)
+     order by k.tenant_id, k.id
+       for no key update),
+  revoked as (
+    update keys.api_key as k
+       set revoked_at = pg_catalog.clock_timestamp(), revoked_by_type = 'reporter', revoked_by_id = reporter_id,
+           revoked_by_label = reporter_label, revoke_reason = 'Reported as leaked'
+      from known
+     where k.tenant_id = known.tenant_id
+       and k.id = known.id
+       and known.revoked_at is null
+    returning k.tenant_id, k.id, k.hash, k.revoke_reason),
+  noted as (
+    insert into keys.api_key_event (tenant_id, key_id, type, actor_type, actor_id, actor_label, address, detail)
+    select v.tenant_id, v.id, 'revoked', 'reporter', reporter_id, reporter_label, reporter_address,
+           pg_catalog.jsonb_build_object('reason', v.revoke_reason) operator(pg_catalog.||) r.detail
+      from revoked as v
+      join reported as r on r.hash = v.hash)
+  select known.hash, known.id, known.tenant_id, v.id is not null
+    from known
+    left join revoked as v on v.tenant_id = known.tenant_id and v.id = known.id
+$function$;
+alter routine keys.revoke_leaked_keys(bytea[],jsonb[],text,text,text) owner to postern_keys_definer;
+grant execute on routine keys.revoke_leaked_keys(bytea[],jsonb[],text,text,text) to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.update_tenant(id_or_slug text, new_status text, new_name text, new_key_limit integer, new_tenant_limit integer, by_operator text)
  RETURNS TABLE(id uuid, slug text, name text, status text, key_limit integer, tenant_limit integer, version integer, created_at timestamp with time zone)

@@ -40,6 +40,7 @@ const opening = {
   'POST /api/v1/api-keys': ['admin'],
   'GET /api/v1/api-keys/:id': ['admin'],
   'POST /api/v1/api-keys/find': ['admin'],
+  'POST /api/v1/leaked-keys': ['nothing'],
   'PATCH /api/v1/api-keys/:id': ['admin'],
   'POST /api/v1/api-keys/:id/revoke': ['admin'],
   'POST /api/v1/api-keys/:id/rotate': ['admin'],

@@ -35,6 +35,8 @@ const allowances = {
       'the gateway does not know the tenant before it knows the key; a hash from the log gives a record too, and no value of a key',
     'keys.find_tenant(uuid)': 'status and limits of the tenant of a person who has signed in',
     'keys.find_tenant_id(text)': 'the id of a tenant by its slug, which the token of a person names',
+    'keys.revoke_leaked_keys(bytea[],jsonb[],text,text,text)':
+      'whoever has the value of a key may report it, before its tenant is known; it only revokes',
     'keys.last_key_change(bytea)': 'a number of the log, for a hash',
     'keys.last_tenant_change(uuid)': 'a number of the log',
     'keys.follow_log(bigint,text,integer)': 'gateways apply the log of all tenants; it holds hashes and ids',

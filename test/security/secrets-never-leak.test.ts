@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { generateKey } from '@postern/api-key'
 import { operator, startTestStack, type TestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { send } from '../support/http.ts'
@@ -47,6 +48,11 @@ test('no log contains a key, hash, secret or assertion, even at the most detaile
         (await sendRaw(gateway, `GET /${key} HTTP/1.1\r\nHost: x\r\nAuthorization : ApiKey ${key}\r\n\r\n`)).text,
       )
     }
+    const reported = generateKey().value
+    keys.push(reported)
+    answers.push(
+      (await send(stack.gateways[0] ?? '', '/api/v1/leaked-keys', { method: 'POST', body: { keys: [reported] } })).text,
+    )
     await stack.operator.call({ ...operator, tenantId: tenant.id }, 'POST', `/api/v1/api-keys/${id}/revoke`)
     answers.push((await send(stack.gateways[1] ?? '', '/api/v1/findings', { key })).text)
   }

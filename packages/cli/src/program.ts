@@ -31,7 +31,7 @@ Settings come from the environment; without them, the command uses the system th
   POSTERN_HOME               folder of npm start (default .postern in the repository)
   POSTERN_KEYS_URL           origin of the keys service
   POSTERN_SYNC_URL           origin of the sync service, for connectors rewrap-secrets
-  POSTERN_URL                URL of a gateway, for connectors
+  POSTERN_URL                URL of a gateway, for connectors and keys report-leak
   POSTERN_API_KEY            key with admin:sync, for connectors (a secret; or POSTERN_API_KEY_FILE)
   POSTERN_SIGNING_OPERATOR   ring that signs as the operator (a secret; or POSTERN_SIGNING_OPERATOR_FILE)
   POSTERN_ASSERTION_KEYS     ring of the tenant assertion (a secret; or POSTERN_ASSERTION_KEYS_FILE)
@@ -162,6 +162,14 @@ function addKeyCommands(program: Command, context: CommandContext): void {
     .argument('<path...>', 'files and folders; links in folders are not followed')
     .option('--no-history', 'do not scan the history of Git repositories')
     .action(async (paths, options) => await (await scanCommand()).scanKeys(context, paths, options))
+  leaf(
+    keys,
+    'report-leak',
+    'Report leaked keys, which revokes them; reads a text from standard input, and needs no credentials',
+    'keys report-leak - < paste.txt',
+  )
+    .argument('<source>', '-, for standard input: at most 100 keys, in any text')
+    .action(async (source, options) => await (await reportCommand()).reportLeak(context, source, options))
   keyLeaf(
     keys,
     'update',
@@ -423,6 +431,7 @@ const exampleId = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'
 const operatorCommands = async () => await import('./commands/operators.ts')
 const tenantCommands = async () => await import('./commands/tenants.ts')
 const scanCommand = async () => await import('./commands/scan-keys.ts')
+const reportCommand = async () => await import('./commands/report-leak.ts')
 const keyCommands = async () => await import('./commands/keys.ts')
 
 function known(fallback: string): string {

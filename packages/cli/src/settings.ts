@@ -105,7 +105,6 @@ export async function readSyncUrl(env: Environment): Promise<URL> {
 }
 
 export interface GatewaySettings {
-  /** An origin, and the path that a proxy adds. */
   readonly url: string
   /** A secret. */
   readonly key: string
@@ -114,13 +113,18 @@ export interface GatewaySettings {
 export async function readGatewaySettings(env: Environment): Promise<GatewaySettings> {
   const key = await readSetting(env, 'POSTERN_API_KEY')
   if (key === undefined) throw usage('set POSTERN_API_KEY or POSTERN_API_KEY_FILE to a key with the scope admin:sync')
+  return { url: await readGatewayUrl(env), key }
+}
+
+/** An origin, and the path that a proxy adds. */
+export async function readGatewayUrl(env: Environment): Promise<string> {
   const url = await readHttpUrl(env, homeOf(env), 'POSTERN_URL', ['gateways', '0'])
   if (url.href !== `${url.origin}${url.pathname}` || `${url.pathname}/`.includes('/api/v1/')) {
     throw usage(
       'POSTERN_URL must be an origin, or an origin and a path without /api/v1, such as https://bank.example/postern',
     )
   }
-  return { url: url.href, key }
+  return url.href
 }
 
 /** Reads an origin from its variable or the files of `npm start`. */

@@ -444,3 +444,30 @@ test('keys explain shows each step of a decision', async () => {
   const accepted = await postern(['keys', 'explain', id, '--path', '/api/v1/findings', '--address', '::1', '--json'])
   expect(JSON.parse(accepted.stdout)).toMatchObject({ decision: 'accepted', route: 'findings.list' })
 })
+
+describe('keys report-leak', () => {
+  test('rejects a key on the command line and a text without keys, and prints none', async () => {
+    const { key } = await createKey()
+    for (const [args, input] of [
+      [[key], ''],
+      [['-'], ''],
+      [['-'], key.slice(0, -1)],
+    ] as const) {
+      const { code, stdout, stderr } = await postern(['keys', 'report-leak', ...args], {}, input)
+      expect([code, stdout]).toEqual([2, ''])
+      expect(stderr).not.toContain(key.slice(8, 20))
+    }
+  })
+
+  test('revokes the keys in a text, without credentials', async () => {
+    const [first, second] = [await createKey(), await createKey()]
+    const env = { POSTERN_URL: stack.gateways[0] ?? '', POSTERN_SIGNING_OPERATOR: '', POSTERN_ASSERTION_KEYS: '' }
+    const text = `curl -H "Authorization: ApiKey ${first.key}"\n${second.key} ${first.key}`
+    const { code, stdout, stderr } = await postern(['keys', 'report-leak', '-'], env, text)
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(stdout).toMatch(/^reported 2 values: those that are keys are revoked \(receipt [0-9a-f-]{36}\)\n$/)
+    expect([await show(first.id), await show(second.id)]).toMatchObject([{ state: 'revoked' }, { state: 'revoked' }])
+    const events = await postern(['keys', 'events', first.id])
+    expect(events.stdout).toMatch(/ revoked +127\.0\.0\.1 +127\.0\.0\.1 +.*Reported as leaked/)
+  })
+})

@@ -19,6 +19,9 @@ export type ConnectionOptions = Credentials &
     readonly timeoutMs?: number
   }
 
+/** Sends no credentials, for public operations. */
+export type AnonymousOptions = Omit<ConnectionOptions, 'key' | 'token'> & { readonly isAnonymous: true }
+
 export interface CallOptions {
   /** Aborts the request, the waits between attempts, and a loop over pages. */
   readonly signal?: AbortSignal | undefined
@@ -73,7 +76,7 @@ const defaultTimeoutMs = 30_000
 const defaultRetries = 3
 const defaultMaxWaitMs = 60_000
 
-export function connect(options: ConnectionOptions): Connection {
+export function connect(options: ConnectionOptions | AnonymousOptions): Connection {
   const { baseUrl, timeoutMs = defaultTimeoutMs, retries = defaultRetries, maxWaitMs = defaultMaxWaitMs } = options
   const base = URL.parse(baseUrl)
   if (base === null || !/^https?:$/.test(base.protocol) || !isBaseUrl(base)) {
@@ -81,13 +84,13 @@ export function connect(options: ConnectionOptions): Connection {
       'baseUrl must be an origin, or an origin and a path without /api/v1, such as https://postern.example.com',
     )
   }
-  const authorize = authorizer(options)
+  const authorize = 'isAnonymous' in options ? async () => undefined : authorizer(options)
   const { origin } = base
   const basePath = base.pathname.replace(/\/$/, '')
 
   async function attempt(
     { method, target, headers = {}, body, signal, isLong }: Request,
-    authorization: string,
+    authorization: string | undefined,
   ): Promise<Response> {
     const limits = [
       ...(signal === undefined ? [] : [signal]),
@@ -95,7 +98,11 @@ export function connect(options: ConnectionOptions): Connection {
     ]
     return await fetch(`${origin}${basePath}${target}`, {
       method,
-      headers: { accept: 'application/json', ...headers, authorization },
+      headers: {
+        accept: 'application/json',
+        ...headers,
+        ...(authorization === undefined ? {} : { authorization }),
+      },
       // The API never redirects, and another server must not get the key.
       redirect: 'manual',
       ...(limits.length === 0 ? {} : { signal: AbortSignal.any(limits) }),

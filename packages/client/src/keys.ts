@@ -1,5 +1,13 @@
-import type { ApiKey, ApiKeyEvent, CreatedApiKey, KeyPolicy, KeyPolicyEvent, Member } from '@postern/contracts'
-import type { CallOptions, Connection } from './connection.ts'
+import type {
+  ApiKey,
+  ApiKeyEvent,
+  CreatedApiKey,
+  KeyPolicy,
+  KeyPolicyEvent,
+  LeakReceipt,
+  Member,
+} from '@postern/contracts'
+import { type AnonymousOptions, type CallOptions, type Connection, connect } from './connection.ts'
 import { etagOf } from './etag.ts'
 import type { AnswerOf, BodyOf, QueryOf } from './operations.ts'
 import { type Pages, pagesOf } from './pages.ts'
@@ -32,6 +40,8 @@ export interface Keys extends Readable<ApiKey>, Changeable<ApiKey, BodyOf<'updat
   explain(target: Target, request: BodyOf<'explainRequest'>, options?: CallOptions): Promise<AnswerOf<'explainRequest'>>
   /** The number of keys that need a look, by reason. */
   health(options?: CallOptions): Promise<AnswerOf<'getKeyHealth'>>
+  /** Reports leaked keys. Those that exist are revoked, in whatever tenant. */
+  reportLeak(values: readonly string[], options?: CallOptions): Promise<LeakReceipt>
   /** The tenant's rules for keys. */
   policy(options?: CallOptions): Promise<AnswerOf<'getKeyPolicy'>>
   /** Throws 412 `precondition_failed` if somebody changed the policy since it was read. */
@@ -40,6 +50,22 @@ export interface Keys extends Readable<ApiKey>, Changeable<ApiKey, BodyOf<'updat
   policyEvents(query?: QueryOf<'listKeyPolicyEvents'>, options?: CallOptions): Pages<KeyPolicyEvent>
   /** The people who have signed in. */
   members(query?: QueryOf<'listMembers'>, options?: CallOptions): Pages<Member>
+}
+
+/** Reports leaked keys without credentials: whoever has a key may do so. Those that exist are revoked. */
+export async function reportLeakedKeys(
+  options: Omit<AnonymousOptions, 'isAnonymous'>,
+  values: readonly string[],
+): Promise<LeakReceipt> {
+  return await reportLeak(connect({ ...options, isAnonymous: true }), values, {})
+}
+
+async function reportLeak(
+  connection: Connection,
+  values: readonly string[],
+  options: CallOptions,
+): Promise<LeakReceipt> {
+  return await connection.call('reportLeakedKeys', { body: { keys: [...values] }, ...options })
 }
 
 export function openKeys(connection: Connection): Keys {
@@ -60,6 +86,7 @@ export function openKeys(connection: Connection): Keys {
     explain: async (target, body, options = {}) =>
       await connection.call('explainRequest', { params: { id: addressOf(target) }, body, ...options }),
     health: async (options = {}) => await connection.call('getKeyHealth', options),
+    reportLeak: async (values, options = {}) => await reportLeak(connection, values, options),
     policy: async (options = {}) => await connection.call('getKeyPolicy', options),
     updatePolicy: async (policy, body, { ifMatch = etagOf(policy), signal } = {}) =>
       await connection.call('updateKeyPolicy', {

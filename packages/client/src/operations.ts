@@ -108,6 +108,7 @@ export const operations = {
   getApiKeyUsage: ['GET', '/api/v1/api-keys/:id/usage'],
   explainRequest: ['POST', '/api/v1/api-keys/:id/explain'],
   getKeyHealth: ['GET', '/api/v1/key-health'],
+  reportLeakedKeys: ['POST', '/api/v1/leaked-keys'],
   getKeyPolicy: ['GET', '/api/v1/key-policy'],
   updateKeyPolicy: ['PATCH', '/api/v1/key-policy'],
   listKeyPolicyEvents: ['GET', '/api/v1/key-policy/events'],

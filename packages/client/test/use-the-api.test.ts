@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { type PosternClient, PosternProblem, createPosternClient, etagOf } from '@postern/client'
+import { type PosternClient, PosternProblem, createPosternClient, etagOf, reportLeakedKeys } from '@postern/client'
 import { type TestStack, startTestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { collect } from './collect.ts'
@@ -273,6 +273,10 @@ describe('through the gateway', () => {
     expect(renamed).toMatchObject({ label: 'BI export' })
     const rotated = await admin.keys.rotate(made, { overlap: '1h' })
     expect(rotated.rotated_from).toBe(made.id)
+    const leaked = await admin.keys.create({ label: 'Leaked', expires_in: '30d', scopes: ['read:findings'] })
+    expect(await admin.keys.reportLeak([leaked.key])).toMatchObject({ values: 1 })
+    expect(await reportLeakedKeys({ baseUrl: stack.gateways[0] ?? '' }, [leaked.key])).toMatchObject({ values: 1 })
+    expect(await admin.keys.get(leaked.id)).toMatchObject({ state: 'revoked', revoked_by: { type: 'reporter' } })
     expect(await admin.keys.revoke(made, { reason: 'Test' })).toMatchObject({ state: 'revoked' })
     await expect(bi.whoami()).rejects.toMatchObject({ status: 401, code: 'key_revoked' })
     expect(await admin.keys.usage(made)).toBeDefined()

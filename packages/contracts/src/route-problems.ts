@@ -54,5 +54,6 @@ export function problemsOf(route: Route): ReadonlySet<ProblemCode> {
 }
 
 export function isRepeatable(route: Route): boolean {
-  return route.method === 'POST'
+  // Without a tenant there is nowhere to store a response.
+  return route.method === 'POST' && route.access.kind !== 'public'
 }

@@ -11,7 +11,8 @@ export type Upstream = (typeof upstreams)[number]
  * people with a scope; `person` never includes keys, but always administrators.
  */
 export type Access =
-  | { readonly kind: 'public' }
+  /** A request counts as `cost` public requests of its address; default 1. */
+  | { readonly kind: 'public'; readonly cost?: number }
   | { readonly kind: 'any' }
   | { readonly kind: 'scope'; readonly scope: NamedScope }
   | { readonly kind: 'any-scope'; readonly scopes: readonly NamedScope[] }

@@ -5,6 +5,7 @@ import {
   type Route,
   type RouteInputs,
   headersOnEveryAnswer,
+  isRepeatable,
   itemSchemaOf,
   linesMediaType,
   mediaTypesOf,
@@ -110,9 +111,9 @@ export function registerContract<const R extends Route>(
   complete?: Registration['complete'],
 ): void {
   const { upstream } = route
-  const memory = route.method === 'POST' ? memories.get(app) : undefined
-  if (route.method === 'POST' && memory === undefined) {
-    throw new Error(`${route.id} needs rememberAnswers: every POST of the public API can be repeated`)
+  const memory = isRepeatable(route) ? memories.get(app) : undefined
+  if (isRepeatable(route) && memory === undefined) {
+    throw new Error(`${route.id} needs rememberAnswers: every POST with credentials can be repeated`)
   }
   const headers = Object.keys(route.requestHeaders ?? {}).map((name) => name.toLowerCase())
   register(app, {

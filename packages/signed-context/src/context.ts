@@ -11,7 +11,7 @@ export interface Caller {
   readonly kind: CallerKind
   /** Not empty. */
   readonly id: string
-  /** The label of the key or the name of the person; may be empty. */
+  /** The label of the key or the name of the person; the address of a client without credentials. May be empty. */
   readonly label: string
   /** Named scopes, with wildcards expanded. */
   readonly scopes: readonly string[]

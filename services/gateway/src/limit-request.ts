@@ -12,6 +12,10 @@ export type LimitRequest = (
   principal: Principal | undefined,
 ) => Refusal | Promise<Refusal | undefined> | undefined
 
+function costOf({ route }: Exchange): number | undefined {
+  return route?.access.kind === 'public' ? route.access.cost : undefined
+}
+
 /** Makes the fourth step. HOT PATH. */
 export function createLimitRequest(parts: {
   readonly rateLimit: Pick<RateLimit, 'limitsOf' | 'tryTake' | 'take'>
@@ -40,7 +44,7 @@ export function createLimitRequest(parts: {
     if (principal === undefined) {
       if (exchange.hasTokens) return undefined
       exchange.hasTokens = true
-      return countRequest(publicRequests, exchange, 'for what needs no key')
+      return countRequest(publicRequests, exchange, 'for what needs no key', costOf(exchange))
     }
     const limits = exchange.limits ?? rateLimit.limitsOf(principal)
     if (!exchange.hasTokens && !rateLimit.tryTake(limits)) {

@@ -43,8 +43,13 @@ export function createReserveWait(lookupBudget: ReadAheadBudget): ReserveWait {
 }
 
 /** The refusal ends the connection if there were too many. */
-export function countRequest(requests: PublicRequests, { address }: Exchange, what: string): Refusal | undefined {
-  const waitSeconds = requests.take(address)
+export function countRequest(
+  requests: PublicRequests,
+  { address }: Exchange,
+  what: string,
+  cost?: number,
+): Refusal | undefined {
+  const waitSeconds = requests.take(address, cost)
   if (waitSeconds === 0) return undefined
   return refusal('too_many_requests', {
     detail: `Too many requests from this address ${what}.`,

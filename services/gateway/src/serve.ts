@@ -62,14 +62,6 @@ const pageHeaders = [
 export function createServe(parts: ServeParts): (exchange: Exchange) => void {
   const { upstreams, mint, clocks, callerHeaders, usage, clientTimeoutMs, openRequests, connectionBudget } = parts
   const { apiUrl, isDraining, onDone, onForwarded, onFailure } = parts
-  const publicContext = serializeContext({
-    tenantId: nilTenantId,
-    kind: 'service',
-    id: 'gateway',
-    label: '',
-    scopes: [],
-    roles: [],
-  })
   const documents = createDocuments(apiUrl)
 
   function refuse(exchange: Exchange, code: ProblemCode, answer: ProblemAnswer): void {
@@ -187,7 +179,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange) => void {
     if (bodyFault(exchange, route, hasBody, length)) return
 
     const now = clocks.wall()
-    const context = principal?.context ?? publicContext
+    const context = principal?.context ?? publicContext(exchange)
     const assertion = principal === undefined ? noAssertion : mint(principal, now, route.assertionSeconds)
     const out = headers.passed
     // A missing body has no type; an empty stream has one.
@@ -269,6 +261,12 @@ export function createServe(parts: ServeParts): (exchange: Exchange) => void {
     }
     answerItself(exchange, route, params)
   }
+}
+
+/** Without a principal, the label is the address of the client. */
+function publicContext({ address }: Exchange): string {
+  const caller = { tenantId: nilTenantId, kind: 'service', id: 'gateway', label: address } as const
+  return serializeContext({ ...caller, scopes: [], roles: [] })
 }
 
 function replaceHeader(headers: string[], name: string, value: string): void {

@@ -5,6 +5,7 @@ import type { Deps } from './deps.ts'
 import { explainRoutes } from './explain/routes.ts'
 import { findKeyRoutes } from './leak/find-routes.ts'
 import { healthRoutes } from './health/routes.ts'
+import { reportLeakRoutes } from './leak/report-routes.ts'
 import { lookupRoutes } from './lookup/routes.ts'
 import { memberRoutes } from './member/routes.ts'
 import { policyRoutes } from './policy/routes.ts'
@@ -17,6 +18,7 @@ export function buildApp(app: App, deps: Deps): void {
   apiKeyRoutes(app, deps)
   explainRoutes(app, deps)
   findKeyRoutes(app, deps)
+  reportLeakRoutes(app, deps)
   auditRoutes(app, deps)
   healthRoutes(app, deps)
   policyRoutes(app, deps)

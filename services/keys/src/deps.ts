@@ -3,6 +3,7 @@ import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb } from
 import type { Config } from './config.ts'
 import { mapDatabaseErrors } from './database-errors.ts'
 import { startHousekeeping } from './housekeeping.ts'
+import { type LeakReports, openLeakReports } from './leak/reports.ts'
 import { type KeyCache, noCache, openKeyCache } from './key-cache.ts'
 import { type Announcer, openAnnouncer } from './revocation/announce.ts'
 import { type LeaseWatch, openLeaseWatch } from './revocation/lease-watch.ts'
@@ -15,6 +16,7 @@ export interface Deps extends BaseDeps {
   readonly leaseWatch: LeaseWatch
   readonly announcer: Announcer
   readonly enforcer: Enforcer
+  readonly leaks: LeakReports
 }
 
 /** Does not wait for PostgreSQL or Redis. */
@@ -30,7 +32,8 @@ export async function openDeps(config: Config, base: { logger: Logger; metrics: 
   const leaseWatch = openLeaseWatch({ db })
   const announcer = openAnnouncer({ db, cache, ...base })
   const enforcer = openEnforcer({ db, announcer, leaseWatch, ...base })
-  const housekeeping = startHousekeeping({ db, ...base })
+  const leaks = openLeakReports({ db, enforcer, logger: base.logger })
+  const housekeeping = startHousekeeping({ db, leaks, ...base })
   return {
     db,
     answers: openAnswerMemory(db, 'keys'),
@@ -38,11 +41,13 @@ export async function openDeps(config: Config, base: { logger: Logger; metrics: 
     leaseWatch,
     announcer,
     enforcer,
+    leaks,
     ready: async () => await db.ping('keys'),
     degraded: () => (cache.isHealthy() ? [] : ['redis_cache']),
     databaseId: async () => await db.databaseId(),
     close: async () => {
       await housekeeping.stop()
+      await leaks.close()
       await leaseWatch.close()
       await announcer.close()
       await cache.close()

@@ -2,6 +2,7 @@ import type { Logger, Registry } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import { Gauge } from '@prometheus-io/client'
 import { reviewKeys } from './health/store.ts'
+import type { LeakReports } from './leak/reports.ts'
 import { createLogPruner } from './revocation/prune-log.ts'
 import { countLeases } from './revocation/store.ts'
 import { notePendingDenials, pruneUses } from './usage/store.ts'
@@ -11,15 +12,17 @@ const maxRows = 5000
 const reviewedAtOnce = 200
 const maxReviews = 50_000 / reviewedAtOnce
 
-/** Prunes the log and old counts, and writes events for counted denials. */
+/** Prunes the log and old counts, writes events for counted denials, and enforces reported leaks again. */
 export function startHousekeeping({
   db,
+  leaks,
   logger,
   metrics,
   everyMs = 10_000,
   now = () => performance.now(),
 }: {
   readonly db: Pick<TenantDb, 'system'>
+  readonly leaks: Pick<LeakReports, 'retry'>
   readonly logger: Logger
   readonly metrics: Registry
   readonly everyMs?: number
@@ -48,6 +51,7 @@ export function startHousekeeping({
       logger.warn({ event: 'housekeeping_failed', err: error })
       return
     }
+    await leaks.retry()
     try {
       logEntries.set(await log.prune())
       await db.system(async (tx) => await notePendingDenials(tx, maxRows))

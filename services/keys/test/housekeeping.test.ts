@@ -29,6 +29,7 @@ test('the lease metric is 0 while PostgreSQL is unavailable', async () => {
   expect(await db.system(async (tx) => await renewLease(tx, gateway))).toBe(true)
   const housekeeping = startHousekeeping({
     db,
+    leaks: { retry: async () => undefined },
     logger: createLogger({ service: 'keys', level: 'fatal', write: () => undefined }),
     metrics,
     everyMs: 5,
@@ -47,6 +48,7 @@ test('old entries of the log are deleted', async () => {
   const metrics = createMetrics('keys')
   const housekeeping = startHousekeeping({
     db,
+    leaks: { retry: async () => undefined },
     logger: createLogger({ service: 'keys', level: 'fatal', write: () => undefined }),
     metrics,
     everyMs: 5,

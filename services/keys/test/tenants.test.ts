@@ -381,6 +381,7 @@ describe('PostgreSQL isolates tenants', () => {
           'keys.find_key_by_hash(bytea)',
           'keys.find_tenant(uuid)',
           'keys.find_tenant_id(text)',
+          'keys.revoke_leaked_keys(bytea[],jsonb[],text,text,text)',
           'keys.grant_lease(uuid,text,bigint,text,integer)',
           'keys.release_lease(uuid)',
           'keys.read_leases()',

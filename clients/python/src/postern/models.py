@@ -1018,6 +1018,12 @@ class KeyPolicyEvent(TypedDict):
     rotation_days: int
 
 
+class LeakReceipt(TypedDict):
+    id: str
+    received_at: str
+    values: int
+
+
 class LogCheckpoint(TypedDict):
     position: int
     root: str
@@ -1597,6 +1603,10 @@ class Recommendation(TypedDict):
     created_at: str
     updated_at: str
     version: int
+
+
+class ReportLeakedKeys(TypedDict):
+    keys: List[str]
 
 
 class RevokeApiKey(TypedDict, total=False):

@@ -205,7 +205,7 @@ export async function withGateway<T>(context: CommandContext, work: (client: Pos
 }
 
 /** Returns errors that the client did not throw unchanged. */
-function failureOf(error: unknown, url: string): unknown {
+export function failureOf(error: unknown, url: string): unknown {
   if (error instanceof PosternProblem) {
     return isRedirect(error) ? unavailable(describeRedirect(new URL(url)), error) : serverRejected(error.problem)
   }

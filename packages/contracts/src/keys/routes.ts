@@ -16,6 +16,7 @@ import {
 import { explainBodySchema, explanationSchema } from './explain.ts'
 import { findApiKeyBodySchema } from './key-value.ts'
 import { keyHealthSchema } from './health.ts'
+import { leakReceiptSchema, reportLeakedKeysBodySchema } from './leak.ts'
 import { memberSchema } from './member.ts'
 import { keyPolicyEventSchema, keyPolicySchema, updateKeyPolicyBodySchema } from './policy.ts'
 import { apiKeyUsageSchema, usageDays } from './usage.ts'
@@ -174,6 +175,20 @@ export const getKeyHealth = defineRoute({
   answers: { 200: { description: 'The counts', schema: keyHealthSchema } },
 })
 
+export const reportLeakedKeys = defineRoute({
+  ...base,
+  id: 'keys.report-leak',
+  access: { kind: 'public', cost: 20 },
+  method: 'POST',
+  path: '/api/v1/leaked-keys',
+  summary: 'Report leaked keys, which revokes them',
+  description:
+    'For anyone who has found a key; no credentials are needed. Unknown, expired and revoked keys get the same response, after the same few seconds. A report can be repeated.',
+  body: reportLeakedKeysBodySchema,
+  maxBodyBytes: 16 * 1024,
+  answers: { 202: { description: 'A receipt', schema: leakReceiptSchema, withoutHeaders: ['Location'] } },
+})
+
 export const getKeyPolicy = defineRoute({
   ...base,
   id: 'keys.policy',
@@ -232,6 +247,7 @@ export const keysRoutes = [
   getApiKeyUsage,
   explainRequest,
   getKeyHealth,
+  reportLeakedKeys,
   getKeyPolicy,
   updateKeyPolicy,
   listKeyPolicyEvents,

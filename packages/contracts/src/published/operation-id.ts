@@ -14,6 +14,7 @@ const ids: Readonly<Record<string, string>> = {
   'keys.usage': 'getKeyUsage',
   'keys.explain': 'explainRequest',
   'keys.health': 'getKeyHealth',
+  'keys.report-leak': 'reportLeakedKeys',
   'keys.policy': 'getKeyPolicy',
   'keys.change-policy': 'updateKeyPolicy',
   'keys.policy-events': 'listKeyPolicyEvents',

@@ -13,6 +13,11 @@ test('an address with too many public requests must wait until its minute is ove
   expect(requests.take('192.0.2.1')).toBe(0)
 })
 
+test('an expensive request counts as several', () => {
+  const requests = createPublicRequests({ clocks: fakeClocks(), limit: 40 })
+  expect([20, 20, 1].map((cost) => requests.take('192.0.2.1', cost))).toEqual([0, 0, 60])
+})
+
 test('the addresses of one IPv6 network count as one, because one client can use them all', () => {
   const requests = createPublicRequests({ clocks: fakeClocks(), limit: 3 })
   const waits = [1, 2, 3, 4].map((host) => requests.take(`2001:db8:0:1::${host}`))

@@ -3,8 +3,8 @@ import { createMinuteCounts } from './minute-counts.ts'
 
 /** Counted in this gateway only, so that strangers cause no load on Redis. */
 export interface PublicRequests {
-  /** Returns seconds to wait, or 0. */
-  take(address: string): number
+  /** Counts a request as `cost` requests. Returns seconds to wait, or 0. */
+  take(address: string, cost?: number): number
 }
 
 /** `limit`: requests a minute. */
@@ -17,8 +17,8 @@ export function createPublicRequests({
 }): PublicRequests {
   const counts = createMinuteCounts(clocks)
   return {
-    take: (address) => {
-      counts.of(address).total += 1
+    take: (address, cost = 1) => {
+      counts.of(address).total += cost
       return counts.waitSeconds(address, limit)
     },
   }

@@ -52,7 +52,8 @@ export function AuditTrail({ events, onRetry }: Props) {
 }
 
 function Event({ event }: { readonly event: ApiKeyEvent }) {
-  const { title, icon, tone } = kinds[event.type]
+  const { icon, tone } = kinds[event.type]
+  const title = isLeak(event) ? 'Reported as leaked, and revoked' : kinds[event.type].title
   const details = detailsOf(event)
   return (
     <li className={`event event-${tone}`}>
@@ -63,7 +64,7 @@ function Event({ event }: { readonly event: ApiKeyEvent }) {
         <p className="event-title">{title}</p>
         <p className="second-line">
           <When at={event.at} />
-          {event.actor === null ? undefined : <> · {event.actor.label}</>}
+          {event.actor === null || event.actor.label === event.address ? undefined : <> · {event.actor.label}</>}
           {event.address === null ? undefined : (
             <>
               {' · '}
@@ -88,10 +89,16 @@ function Event({ event }: { readonly event: ApiKeyEvent }) {
   )
 }
 
-function detailsOf({ type, detail }: ApiKeyEvent): readonly string[] {
-  const { reason, overlap, changes, attempts, other_addresses: isOthers } = detail
+function isLeak({ type, actor }: ApiKeyEvent): boolean {
+  return type === 'revoked' && actor?.type === 'reporter'
+}
+
+function detailsOf(event: ApiKeyEvent): readonly string[] {
+  const { type, detail } = event
+  const { report, reason, overlap, changes, attempts, other_addresses: isOthers } = detail
   const lines: string[] = []
-  if (typeof reason === 'string') lines.push(type === 'revoked' ? `“${reason}”` : reason)
+  if (typeof report === 'string') lines.push(`Report ${report}`)
+  if (typeof reason === 'string' && !isLeak(event)) lines.push(type === 'revoked' ? `“${reason}”` : reason)
   if (typeof overlap === 'string') lines.push(`Overlap: ${overlap}`)
   if (typeof attempts === 'number' && attempts > 1) lines.push(`${attempts.toLocaleString()} times`)
   if (isOthers === true) lines.push('From other addresses')
