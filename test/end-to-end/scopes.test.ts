@@ -31,6 +31,7 @@ afterAll(async () => {
 const opening = {
   'GET /api/v1/whoami': ['any'],
   'GET /api/v1/openapi.json': ['nothing'],
+  'GET /api/v1/openapi-agent.json': ['nothing'],
   'GET /docs': ['nothing'],
   'GET /problems/:slug': ['nothing'],
   'GET /.well-known/jwks.json': ['nothing'],

@@ -23,6 +23,7 @@ export function createProgram(context: CommandContext, writeError: (text: string
   addLogCommands(program, context)
   addSignInCommands(program, context)
   addConnectorCommands(program, context)
+  addAgentCommands(program, context)
   return program
 }
 
@@ -31,8 +32,8 @@ Settings come from the environment; without them, the command uses the system th
   POSTERN_HOME               folder of npm start (default .postern in the repository)
   POSTERN_KEYS_URL           origin of the keys service
   POSTERN_SYNC_URL           origin of the sync service, for connectors rewrap-secrets
-  POSTERN_URL                URL of a gateway, for connectors and keys report-leak
-  POSTERN_API_KEY            key with admin:sync, for connectors (a secret; or POSTERN_API_KEY_FILE)
+  POSTERN_URL                URL of a gateway, for connectors, mcp and keys report-leak
+  POSTERN_API_KEY            key for connectors (admin:sync) and mcp (a secret; or POSTERN_API_KEY_FILE)
   POSTERN_SIGNING_OPERATOR   ring that signs as the operator (a secret; or POSTERN_SIGNING_OPERATOR_FILE)
   POSTERN_ASSERTION_KEYS     ring of the tenant assertion (a secret; or POSTERN_ASSERTION_KEYS_FILE)
   POSTERN_OPERATOR_CREDENTIAL   credential of a named operator, instead of POSTERN_SIGNING_OPERATOR; the audit trail
@@ -309,6 +310,15 @@ function addSignInCommands(program: Command, context: CommandContext): void {
     .action(async (options) => await (await signInCommands()).checkSignIn(context, options))
 }
 
+function addAgentCommands(program: Command, context: CommandContext): void {
+  program
+    .command('mcp')
+    .description('Serve the API as tools for an AI agent (Model Context Protocol on standard input and output)')
+    .option('--allow-writes', 'also offer tools that write, as far as the key may')
+    .addHelpText('after', '\nExamples:\n  POSTERN_API_KEY_FILE=key.txt postern mcp')
+    .action(async (options) => await (await agentCommands()).serveMcp(context, options))
+}
+
 function addConnectorCommands(program: Command, context: CommandContext): void {
   const connectors = withExamples(
     program.command('connectors').description('Connectors of the tenant of an API key').helpCommand(false),
@@ -424,6 +434,7 @@ Settings, each also as NAME_FILE:
 const connectorCommands = async () => await import('./commands/connectors.ts')
 const createCommand = async () => await import('./commands/create-connector.ts')
 const runCommands = async () => await import('./commands/runs.ts')
+const agentCommands = async () => await import('./commands/mcp.ts')
 const signInCommands = async () => await import('./commands/sign-in.ts')
 const logCommands = async () => await import('./commands/verify-log.ts')
 const installationCommands = async () => await import('./commands/installation.ts')

@@ -112,7 +112,8 @@ export interface GatewaySettings {
 
 export async function readGatewaySettings(env: Environment): Promise<GatewaySettings> {
   const key = await readSetting(env, 'POSTERN_API_KEY')
-  if (key === undefined) throw usage('set POSTERN_API_KEY or POSTERN_API_KEY_FILE to a key with the scope admin:sync')
+  if (key === undefined)
+    throw usage('set POSTERN_API_KEY or POSTERN_API_KEY_FILE to an API key; connectors need the scope admin:sync')
   return { url: await readGatewayUrl(env), key }
 }
 

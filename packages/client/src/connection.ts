@@ -76,6 +76,7 @@ const defaultTimeoutMs = 30_000
 const defaultRetries = 3
 const defaultMaxWaitMs = 60_000
 
+/** For requests that the client has no method for. */
 export function connect(options: ConnectionOptions | AnonymousOptions): Connection {
   const { baseUrl, timeoutMs = defaultTimeoutMs, retries = defaultRetries, maxWaitMs = defaultMaxWaitMs } = options
   const base = URL.parse(baseUrl)

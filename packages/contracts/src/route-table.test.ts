@@ -12,6 +12,7 @@ const routes = routeTable.map((route) => [`${route.method} ${route.path}`, route
 const access: Readonly<Record<string, string>> = {
   'GET /api/v1/whoami': 'any',
   'GET /api/v1/openapi.json': 'public',
+  'GET /api/v1/openapi-agent.json': 'public',
   'GET /docs': 'public',
   'GET /problems/:slug': 'public',
   'POST /api/v1/api-keys': 'person admin',

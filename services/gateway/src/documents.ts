@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
-import { openApiInTurns, publishedOpenApiInTurns } from '@postern/contracts'
+import { agentOpenApi, openApiInTurns, publishedOpenApiInTurns } from '@postern/contracts'
 import { referencePage } from './reference-page.ts'
 
 /** The smaller one first. */
@@ -25,18 +25,23 @@ export interface Document {
 
 export interface Documents {
   openApi(): Promise<Document>
+  agentOpenApi(): Promise<Document>
   reference(): Promise<Document>
 }
 
 /** Each document is created on first use, without blocking other requests. */
 export function createDocuments(apiUrl: string): Documents {
   let exact: Promise<Record<string, unknown>> | undefined
+  let published: Promise<Record<string, unknown>> | undefined
   let document: Promise<Document> | undefined
+  let forAgents: Promise<Document> | undefined
   let reference: Promise<Document> | undefined
   const describe = async () => await (exact ??= finish(openApiInTurns(apiUrl)))
-  const publish = async () => await finish(publishedOpenApiInTurns(await describe()))
+  const publish = async () =>
+    await (published ??= describe().then(async (all) => await finish(publishedOpenApiInTurns(all))))
   return {
     openApi: async () => await (document ??= publish().then(asDocument)),
+    agentOpenApi: async () => await (forAgents ??= publish().then((all) => asDocument(agentOpenApi(all)))),
     reference: async () => await (reference ??= describe().then(asReference)),
   }
 }

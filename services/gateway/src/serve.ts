@@ -127,8 +127,13 @@ export function createServe(parts: ServeParts): (exchange: Exchange) => void {
         )
         break
       case 'gateway.openapi':
+        answerDocument(exchange, documents.openApi(), headers)
+        return
+      case 'gateway.agent-openapi':
+        answerDocument(exchange, documents.agentOpenApi(), headers)
+        return
       case 'gateway.reference':
-        answerDocument(exchange, route.id === 'gateway.openapi' ? documents.openApi() : documents.reference(), headers)
+        answerDocument(exchange, documents.reference(), headers)
         return
       case 'gateway.problem': {
         const page = problemPage(params['slug'] ?? '')

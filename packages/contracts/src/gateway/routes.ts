@@ -53,6 +53,14 @@ export const openApiDocument = defineRoute({
   },
 })
 
+export const agentOpenApiDocument = defineRoute({
+  ...openApiDocument,
+  id: 'gateway.agent-openapi',
+  path: '/api/v1/openapi-agent.json',
+  summary: 'The operations that suit an AI agent as an OpenAPI 3.1 document',
+  description: 'About 25 operations, each with when to use it. `postern mcp` offers the same ones as tools.',
+})
+
 export const problemPage = defineRoute({
   id: 'gateway.problem',
   method: 'GET',
@@ -77,4 +85,4 @@ export const referencePage = defineRoute({
   answers: { 200: { description: 'A page', mediaType: 'text/html' }, 304: { description: 'Not modified' } },
 })
 
-export const gatewayRoutes = [whoami, openApiDocument, referencePage, problemPage] as const
+export const gatewayRoutes = [whoami, openApiDocument, agentOpenApiDocument, referencePage, problemPage] as const

@@ -1,6 +1,7 @@
 const ids: Readonly<Record<string, string>> = {
   'gateway.whoami': 'whoAmI',
   'gateway.openapi': 'getOpenApi',
+  'gateway.agent-openapi': 'getAgentOpenApi',
   'gateway.reference': 'getReference',
   'gateway.problem': 'getProblem',
   'keys.create': 'createKey',

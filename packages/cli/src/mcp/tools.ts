@@ -1,0 +1,103 @@
+import { agentOpenApi, agentOperations, publishedOpenApi } from '@postern/contracts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** An operation of the API as a tool of the Model Context Protocol. */
+export interface AgentTool {
+  /** The operation id. */
+  readonly name: string
+  readonly title: string
+  readonly description: string
+  /** JSON Schema of the arguments: parameters and members of the body, by name. */
+  readonly inputSchema: { readonly type: 'object'; readonly properties: Json; readonly required: string[] }
+  readonly method: string
+  /** With parameters as `{name}`. */
+  readonly path: string
+  readonly queryNames: ReadonlySet<string>
+  readonly bodyMediaType: string | undefined
+  /** A key needs one of them; none if every key may call it. */
+  readonly scopes: readonly string[]
+  /** Members that answers are limited to by default. */
+  readonly fields: readonly string[] | undefined
+}
+
+// Never requested: it only appears in the document.
+const anyServer = 'https://postern.example.com'
+
+export function readTools(): AgentTool[] {
+  const document = asJson(JSON.parse(JSON.stringify(agentOpenApi(publishedOpenApi(anyServer)))))
+  const tools = new Map<string, AgentTool>()
+  for (const [path, item] of Object.entries(asJson(document['paths']))) {
+    for (const [method, operation] of Object.entries(asJson(item))) {
+      const tool = toolOf(document, method.toUpperCase(), path, asJson(operation))
+      tools.set(tool.name, tool)
+    }
+  }
+  return agentOperations.flatMap(({ operationId, fields }) => {
+    const tool = tools.get(operationId)
+    return tool === undefined ? [] : [{ ...tool, fields }]
+  })
+}
+
+function toolOf(document: Json, method: string, path: string, operation: Json): AgentTool {
+  const parameters = asList(operation['parameters']).map((each) => asJson(inlined(each, document)))
+  const content = Object.entries(asJson(asJson(inlined(operation['requestBody'], document))['content']))
+  const [bodyMediaType, media] = content[0] ?? []
+  const body = asJson(asJson(media)['schema'])
+  const required = parameters.filter((each) => each['required'] === true).map(argumentNameOf)
+  const properties = Object.fromEntries(
+    parameters.map((each) => [
+      argumentNameOf(each),
+      { ...asJson(each['schema']), description: each['description'] ?? '' },
+    ]),
+  )
+  return {
+    name: String(operation['operationId']),
+    title: String(operation['summary']),
+    description: String(operation['description']),
+    inputSchema: {
+      type: 'object',
+      properties: { ...properties, ...asJson(body['properties']) },
+      required: [...required, ...asList(body['required']).map(String)],
+    },
+    method,
+    path,
+    queryNames: new Set(parameters.filter((each) => each['in'] === 'query').map(argumentNameOf)),
+    bodyMediaType,
+    scopes: scopesOf(operation['x-required-scope']),
+    fields: undefined,
+  }
+}
+
+/** Agents know no headers: the only one is the entity tag that a change must name. */
+function argumentNameOf({ name }: Json): string {
+  return name === 'If-Match' ? 'etag' : String(name)
+}
+
+function scopesOf(required: unknown): string[] {
+  if (typeof required === 'string') return [required]
+  return asList(asJson(required)['oneOf']).map(String)
+}
+
+/** Many clients cannot follow references. None of the schemas that agents send contains itself. */
+function inlined(value: unknown, document: Json): unknown {
+  if (Array.isArray(value)) return asList(value).map((each) => inlined(each, document))
+  if (typeof value !== 'object' || value === null) return value
+  const { $ref, ...more } = asJson(value)
+  if (typeof $ref !== 'string') {
+    return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, inlined(each, document)]))
+  }
+  let found: unknown = document
+  for (const name of $ref.replace('#/', '').split('/')) found = asJson(found)[name]
+  return { ...asJson(inlined(found, document)), ...more }
+}
+
+function asJson(value: unknown): Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? Object.fromEntries(Object.entries(value))
+    : {}
+}
+
+function asList(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
+}
