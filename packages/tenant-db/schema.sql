@@ -87,6 +87,30 @@ create policy tenant_only on tenancy.change_head as restrictive for all to poste
 grant select on table tenancy.change_head to postern_findings;
 grant insert, select, update on table tenancy.change_head to postern_tenancy;
 
+create table tenancy.directory_name (
+  tenant_id uuid not null,
+  hash bytea not null,
+  person_id uuid not null,
+  is_active boolean not null,
+  is_current boolean not null,
+  constraint directory_name_pk PRIMARY KEY (tenant_id, hash, person_id),
+  constraint directory_name_hash_length CHECK ((octet_length(hash) = 32))
+);
+CREATE INDEX directory_name_of_person ON tenancy.directory_name USING btree (tenant_id, person_id);
+CREATE CONSTRAINT TRIGGER directory_name_change_is_logged AFTER UPDATE ON tenancy.directory_name DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((old.is_active AND old.is_current AND (NOT (new.is_active AND new.is_current)))) EXECUTE FUNCTION keys.log_person();
+CREATE TRIGGER directory_name_marks_leavers AFTER INSERT OR UPDATE ON tenancy.directory_name FOR EACH ROW EXECUTE FUNCTION keys.mark_leavers();
+alter table tenancy.directory_name enable row level security;
+alter table tenancy.directory_name force row level security;
+create policy postern_sync_insert on tenancy.directory_name as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on tenancy.directory_name as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_update on tenancy.directory_name as permissive for update to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_tenancy_select on tenancy.directory_name as permissive for select to postern_tenancy using (true);
+create policy tenant_only on tenancy.directory_name as restrictive for all to postern_owner, postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table tenancy.directory_name to postern_sync;
+grant select on table tenancy.directory_name to postern_tenancy;
+comment on table tenancy.directory_name is 'Rows are never deleted: a token may hold a name that its person had before.';
+comment on column tenancy.directory_name.is_current is 'Whether the person still has the name. A former name counts if nobody has it.';
+
 create table tenancy.granted_work (
   tenant_id uuid not null,
   work_id uuid not null,
@@ -305,6 +329,27 @@ end
 $function$;
 alter routine tenancy.end_changes() owner to postern_tenancy;
 
+CREATE OR REPLACE FUNCTION tenancy.find_person_status(tenant uuid, name_hash bytea)
+ RETURNS text
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  select coalesce((
+    select case
+             when n.is_current and pg_catalog.bool_or(n.is_active) then 'active'
+             when not pg_catalog.bool_or(n.is_active) then 'inactive'
+           end
+      from tenancy.directory_name as n
+     where n.tenant_id = tenant
+       and n.hash = name_hash
+     group by n.is_current
+     order by n.is_current desc
+     limit 1), 'unknown')
+$function$;
+alter routine tenancy.find_person_status(uuid,bytea) owner to postern_tenancy;
+grant execute on routine tenancy.find_person_status(uuid,bytea) to postern_keys_definer;
+
 CREATE OR REPLACE PROCEDURE tenancy.give_function(IN routine regprocedure, IN definer name, IN callers name[])
  LANGUAGE plpgsql
  SET search_path TO ''
@@ -334,6 +379,19 @@ begin
   execute pg_catalog.format('revoke create on schema %I from %I', schema_name, definer);
 end
 $procedure$;
+
+CREATE OR REPLACE FUNCTION tenancy.hash_name(tenant uuid, attribute text, name text)
+ RETURNS bytea
+ LANGUAGE sql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+  select pg_catalog.sha256(pg_catalog.convert_to(
+    'person ' || tenant::pg_catalog.text || ' ' || attribute || ' ' ||
+    case when attribute = 'externalId' then name else pg_catalog.lower(name) end, 'UTF8'))
+$function$;
+grant execute on routine tenancy.hash_name(uuid,text,text) to postern_keys_definer;
+grant execute on routine tenancy.hash_name(uuid,text,text) to postern_sync;
 
 CREATE OR REPLACE FUNCTION tenancy.hmac_pad(secret bytea, pad integer)
  RETURNS bytea

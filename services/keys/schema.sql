@@ -338,12 +338,15 @@ create table keys.member (
   first_seen_at timestamp with time zone not null,
   last_seen_at timestamp with time zone not null,
   left_at timestamp with time zone,
+  directory_hash bytea,
   constraint member_pk PRIMARY KEY (tenant_id, id),
+  constraint member_directory_hash_length CHECK ((octet_length(directory_hash) = 32)),
   constraint member_id_length CHECK (((char_length(id) >= 1) AND (char_length(id) <= 255))),
   constraint member_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 255))),
   constraint member_roles_known CHECK ((roles <@ ARRAY['viewer'::text, 'auditor'::text, 'admin'::text])),
   constraint member_tenant_fk FOREIGN KEY (tenant_id) REFERENCES keys.tenant(tenant_id)
 );
+CREATE INDEX member_of_directory ON keys.member USING btree (tenant_id, directory_hash) WHERE (directory_hash IS NOT NULL);
 CREATE TRIGGER member_left_is_assessed AFTER UPDATE ON keys.member FOR EACH ROW WHEN ((old.left_at IS DISTINCT FROM new.left_at)) EXECUTE FUNCTION keys.assess_keys_of_member();
 alter table keys.member enable row level security;
 alter table keys.member force row level security;
@@ -356,6 +359,7 @@ grant select on table keys.member to postern_keys;
 grant insert, select, update on table keys.member to postern_keys_definer;
 comment on table keys.member is 'Who has signed in, with the name and roles that the identity provider gave them last.';
 comment on column keys.member.left_at is 'When a directory deactivated the person. Null while the person is active or in no directory.';
+comment on column keys.member.directory_hash is 'Which name of the directory the token of the person held (tenancy.hash_name).';
 
 create table keys.policy_review (
   tenant_id uuid not null,
@@ -740,6 +744,21 @@ AS $function$
 $function$;
 alter routine keys.find_key_by_hash(bytea) owner to postern_keys_definer;
 grant execute on routine keys.find_key_by_hash(bytea) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.find_person(of_tenant uuid, attribute text, name text)
+ RETURNS TABLE(hash bytea, version bigint, status text, read_at_ms bigint)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  select h.hash, c.seq, tenancy.find_person_status(of_tenant, h.hash),
+         pg_catalog.floor(extract(epoch from pg_catalog.statement_timestamp()) * 1000)::pg_catalog.int8
+    from keys.revocation_seq as c
+   cross join (select tenancy.hash_name(of_tenant, attribute, name) as hash) as h
+   where c.single
+$function$;
+alter routine keys.find_person(uuid,text,text) owner to postern_keys_definer;
+grant execute on routine keys.find_person(uuid,text,text) to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.find_tenant(wanted uuid)
  RETURNS TABLE(tenant_name text, tenant_status text, tenant_version integer, tenant_limit integer, read_at_ms bigint)
@@ -1128,6 +1147,32 @@ end
 $function$;
 alter routine keys.log_change() owner to postern_keys_definer;
 
+CREATE OR REPLACE FUNCTION keys.log_person()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  next bigint;
+  before text;
+begin
+  if pg_catalog.current_setting('synchronous_commit') = 'off' then
+    perform pg_catalog.set_config('synchronous_commit', 'local', true);
+  end if;
+  select c.seq + 1, c.mark into strict next, before from keys.revocation_seq as c where c.single for update;
+  insert into keys.revocation (seq, kind, tenant_id, hash, version, revoked, mark_before)
+  values (next, 'key', new.tenant_id, new.hash, next, false, before);
+  update keys.revocation_seq as c
+     set seq = next,
+         mark = pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(
+           pg_catalog.concat_ws(' ', before, next, 'key', pg_catalog.encode(new.hash, 'hex'), next, 0), 'UTF8')), 'hex')
+   where c.single;
+  return null;
+end
+$function$;
+alter routine keys.log_person() owner to postern_keys_definer;
+
 CREATE OR REPLACE FUNCTION keys.mark_at(wanted bigint)
  RETURNS text
  LANGUAGE sql
@@ -1142,6 +1187,25 @@ AS $function$
    where c.single
 $function$;
 alter routine keys.mark_at(bigint) owner to postern_keys_definer;
+
+CREATE OR REPLACE FUNCTION keys.mark_leavers()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  update keys.member as m
+     set left_at = case when s.status = 'inactive'
+                        then coalesce(m.left_at, pg_catalog.date_trunc('milliseconds', pg_catalog.clock_timestamp())) end
+    from (select tenancy.find_person_status(new.tenant_id, new.hash) as status) as s
+   where m.tenant_id = new.tenant_id
+     and m.directory_hash = new.hash
+     and (s.status = 'inactive') is distinct from (m.left_at is not null);
+  return null;
+end
+$function$;
+alter routine keys.mark_leavers() owner to postern_keys_definer;
 
 CREATE OR REPLACE FUNCTION keys.narrows_addresses(new_list cidr[], old_list cidr[])
  RETURNS boolean
@@ -1346,19 +1410,24 @@ CREATE OR REPLACE FUNCTION keys.record_people(people jsonb)
  SECURITY DEFINER
  SET search_path TO ''
 AS $function$
-  insert into keys.member as m (tenant_id, id, name, roles, first_seen_at, last_seen_at)
+  insert into keys.member as m (tenant_id, id, name, roles, first_seen_at, last_seen_at, directory_hash, left_at)
   select distinct on (t.tenant_id, p.id)
-         t.tenant_id, p.id, p.name, p.roles, seen.at, seen.at
+         t.tenant_id, p.id, p.name, p.roles, seen.at, seen.at, named.hash,
+         case when tenancy.find_person_status(t.tenant_id, named.hash) = 'inactive' then seen.at end
     from pg_catalog.jsonb_to_recordset(people)
-         as p ("tenantId" pg_catalog.uuid, id pg_catalog.text, name pg_catalog.text, roles pg_catalog.text[], "lastSeenAt" pg_catalog.int8)
+         as p ("tenantId" pg_catalog.uuid, id pg_catalog.text, name pg_catalog.text, roles pg_catalog.text[],
+               "lastSeenAt" pg_catalog.int8, directory pg_catalog.text)
     join keys.tenant as t on t.tenant_id = p."tenantId"
    cross join lateral (
            select least(pg_catalog.to_timestamp(p."lastSeenAt" / 1000.0),
                         pg_catalog.date_trunc('milliseconds', pg_catalog.clock_timestamp())) as at) as seen
+   cross join lateral (select pg_catalog.decode(p.directory, 'hex') as hash) as named
   -- In one order, so that two reports about the same people do not lock each other out.
    order by t.tenant_id, p.id, seen.at desc
       on conflict (tenant_id, id) do update
-     set name = excluded.name, roles = excluded.roles, last_seen_at = excluded.last_seen_at
+     set name = excluded.name, roles = excluded.roles, last_seen_at = excluded.last_seen_at,
+         directory_hash = excluded.directory_hash,
+         left_at = case when excluded.left_at is not null then coalesce(m.left_at, excluded.left_at) end
    where m.last_seen_at < excluded.last_seen_at
 $function$;
 alter routine keys.record_people(jsonb) owner to postern_keys_definer;

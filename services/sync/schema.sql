@@ -387,6 +387,7 @@ CREATE INDEX scim_user_by_unit ON sync.scim_user USING btree (tenant_id, unit_ke
 CREATE UNIQUE INDEX scim_user_external_id ON sync.scim_user USING btree (tenant_id, external_id) WHERE (deleted_at IS NULL);
 CREATE UNIQUE INDEX scim_user_person_key ON sync.scim_user USING btree (tenant_id, person_key) WHERE (deleted_at IS NULL);
 CREATE UNIQUE INDEX scim_user_user_name ON sync.scim_user USING btree (tenant_id, lower(user_name)) WHERE (deleted_at IS NULL);
+CREATE TRIGGER scim_user_is_published AFTER INSERT OR UPDATE OF user_name, external_id, active, content, deleted_at ON sync.scim_user FOR EACH ROW EXECUTE FUNCTION sync.publish_user();
 alter table sync.scim_user enable row level security;
 alter table sync.scim_user force row level security;
 create policy postern_sync_insert on sync.scim_user as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
@@ -533,3 +534,38 @@ begin
   return null;
 end
 $function$;
+
+CREATE OR REPLACE FUNCTION sync.publish_user()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  is_in constant boolean := new.active and new.deleted_at is null;
+  hashes bytea[];
+begin
+  select pg_catalog.array_agg(distinct tenancy.hash_name(new.tenant_id, n.attribute, n.name))
+    into hashes
+    from (values ('userName', new.user_name), ('externalId', new.external_id)
+          union all
+          select 'emails.value', e.item ->> 'value'
+            from pg_catalog.jsonb_array_elements(
+                   case pg_catalog.jsonb_typeof(new.content -> 'emails') when 'array' then new.content -> 'emails' else '[]' end)
+                 as e (item)) as n (attribute, name)
+   where n.name is not null;
+  insert into tenancy.directory_name as d (tenant_id, hash, person_id, is_active, is_current)
+  select new.tenant_id, h.hash, new.id, is_in, true
+    from pg_catalog.unnest(hashes) as h (hash)
+      on conflict (tenant_id, hash, person_id) do update
+     set is_active = excluded.is_active, is_current = true
+   where (d.is_active, d.is_current) <> (excluded.is_active, true);
+  update tenancy.directory_name as d
+     set is_active = is_in, is_current = false
+   where d.tenant_id = new.tenant_id
+     and d.person_id = new.id
+     and d.hash <> all (hashes)
+     and (d.is_active, d.is_current) <> (is_in, false);
+  return null;
+end
+$function$;
+grant execute on routine sync.publish_user() to postern_sync;

@@ -37,6 +37,10 @@ const allowances = {
     'keys.find_tenant_id(text)': 'the id of a tenant by its slug, which the token of a person names',
     'keys.revoke_leaked_keys(bytea[],jsonb[],text,text,text)':
       'whoever has the value of a key may report it, before its tenant is known; it only revokes',
+    'keys.find_person(uuid,text,text)':
+      'what the directory says of a person who has signed in; who asks hears one of three words, for any name that he knows',
+    'keys.log_person()': 'a trigger that writes the number behind every change; nobody calls it',
+    'keys.mark_leavers()': 'a trigger that marks members of the tenant of the row; nobody calls it',
     'keys.last_key_change(bytea)': 'a number of the log, for a hash',
     'keys.last_tenant_change(uuid)': 'a number of the log',
     'keys.follow_log(bigint,text,integer)': 'gateways apply the log of all tenants; it holds hashes and ids',

@@ -25,6 +25,7 @@ const ofCredentials = [
   'key_expired',
   'key_revoked',
   'invalid_token',
+  'person_inactive',
   'address_not_allowed',
   'tenant_required',
   'tenant_not_granted',

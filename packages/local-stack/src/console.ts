@@ -32,9 +32,17 @@ export interface ConsoleOptions {
 const clientId = 'postern-console'
 const startTimeoutMs = 60_000
 
-export function signInVariables(ports: ConsolePorts | undefined): Record<string, string> {
+export function signInVariables(
+  ports: ConsolePorts | undefined,
+  more: Readonly<Record<string, unknown>> = {},
+): Record<string, string> {
   if (ports?.signInPort === undefined) return {}
-  const provider = { name: 'Development', issuer: origin(ports.signInPort), grants: { from: ['/postern_grants'] } }
+  const provider = {
+    name: 'Development',
+    issuer: origin(ports.signInPort),
+    grants: { from: ['/postern_grants'] },
+    ...more,
+  }
   return { POSTERN_SIGN_IN: JSON.stringify({ providers: [provider] }) }
 }
 

@@ -1,6 +1,7 @@
 export { type KeySet, openKeySet } from './key-set.ts'
 export {
   type Claims,
+  type DirectoryName,
   type ClaimsReading,
   type Grant,
   type Person,

@@ -333,3 +333,29 @@ describe('grants', () => {
     expect([granted(groups.slice(1)).length, granted(groups)]).toEqual([100, 'too_many_tenants'])
   })
 })
+
+describe('the name in a directory', () => {
+  const byMail = { match: '/email', with: 'emails.value', required: true }
+  const byId = { match: '/employee', with: 'externalId' }
+  const verified = { email: 'ada@x.example', email_verified: true }
+
+  test('is read from the claim, and does not exist without `directory`', () => {
+    expect(read(claims)).toMatchObject({ person: { inDirectory: undefined } })
+    expect(read({ ...claims, employee: 4711 }, { directory: byId })).toMatchObject({
+      person: { inDirectory: { with: 'externalId', name: '4711', isRequired: false } },
+    })
+    expect(read({ ...claims, ...verified }, { directory: byMail })).toMatchObject({
+      person: { inDirectory: { with: 'emails.value', name: 'ada@x.example', isRequired: true } },
+    })
+  })
+
+  test.each<readonly [string, Claims, object]>([
+    ['is absent', {}, byId],
+    ['is empty', { employee: '' }, byId],
+    ['is a list', { employee: ['4711'] }, byId],
+    ['cannot be stored', { employee: 'a\0b' }, byId],
+    ['is an address that is not verified', { email: 'ada@x.example' }, byMail],
+  ])('that %s is refused', (_what, more, directory) => {
+    expect(read({ ...claims, ...more }, { directory })).toMatchObject(refused({ code: 'directory_claim_absent' }))
+  })
+})

@@ -2,7 +2,7 @@ import { type Role, roles, uuidSchema } from '@postern/contracts'
 import { tenantSlugSchema } from '@postern/contracts/internal'
 import { resolvePointer } from './pointer.ts'
 import { type SignInRefusal, shorten } from './refusal.ts'
-import type { SignInProvider } from './settings.ts'
+import type { DirectoryMatch, SignInProvider } from './settings.ts'
 
 /** The roles in one tenant. Two grants can name one tenant, by its id and by its slug. */
 export interface Grant {
@@ -20,6 +20,12 @@ export interface Person {
   readonly grants: readonly Grant[]
   /** Why there are no roles. */
   readonly withoutRoles: SignInRefusal | undefined
+  /** The name by which the directory of each tenant knows the person. Undefined: no directory counts. */
+  readonly inDirectory: DirectoryName | undefined
+}
+
+export interface DirectoryName extends DirectoryMatch {
+  readonly name: string
 }
 
 export type ClaimsReading =
@@ -51,6 +57,9 @@ export function readClaims(provider: SignInProvider, claims: Claims): ClaimsRead
     return { kind: 'refused', refusal }
   }
   const name = isMachine ? cut(machine[0] ?? subject) : readName(provider, claims, subject)
+  // Service accounts are in no directory.
+  const inDirectory = isMachine ? undefined : readDirectoryName(provider, claims)
+  if (inDirectory !== undefined && 'code' in inDirectory) return { kind: 'refused', refusal: inDirectory }
   const grants = readGrants(provider, claims)
   if (grants.length > maxGrants) {
     const refusal: SignInRefusal = {
@@ -61,14 +70,17 @@ export function readClaims(provider: SignInProvider, claims: Claims): ClaimsRead
     return { kind: 'refused', refusal }
   }
   if (grants.length > 0)
-    return { kind: 'person', person: { subject, name, isMachine, grants, withoutRoles: undefined } }
+    return { kind: 'person', person: { subject, name, isMachine, inDirectory, grants, withoutRoles: undefined } }
   const tenant = readTenant(provider, claims)
   if (typeof tenant !== 'string') return { kind: 'refused', refusal: tenant }
   const given = readRoles(provider, claims)
   const own = findOwnRole(provider, claims)
   const all = roles.filter((role) => role === own || given.roles.includes(role))
   const withoutRoles = all.length === 0 ? given.refusal : undefined
-  return { kind: 'person', person: { subject, name, isMachine, grants: [{ tenant, roles: all }], withoutRoles } }
+  return {
+    kind: 'person',
+    person: { subject, name, isMachine, inDirectory, grants: [{ tenant, roles: all }], withoutRoles },
+  }
 }
 
 interface Read {
@@ -107,6 +119,18 @@ function readSubject(provider: SignInProvider, claims: Claims): string | SignInR
   // It is signed for services, and recorded in logs and rows.
   const isUsable = subject.length <= maxSubjectCharacters && subject.isWellFormed() && !subject.includes('\0')
   return isUsable ? subject : refusal
+}
+
+/** Without a usable name nobody can tell whether the person has left. */
+function readDirectoryName({ directory }: SignInProvider, claims: Claims): DirectoryName | SignInRefusal | undefined {
+  if (directory === undefined) return undefined
+  const value = resolvePointer(claims, directory.match)
+  const name = typeof value === 'number' ? String(value) : value
+  const isUsable = typeof name === 'string' && name !== '' && name.isWellFormed() && !name.includes('\0')
+  // People can often edit an address that the provider has not verified.
+  if (isUsable && (directory.with !== 'emails.value' || claims['email_verified'] === true))
+    return { ...directory, name }
+  return { code: 'directory_claim_absent', read: [directory.match], found: shorten(value) }
 }
 
 /**

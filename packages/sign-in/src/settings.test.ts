@@ -91,7 +91,16 @@ providers:
         'providers[0].grants.form: must hold {tenant} and {role} once each, such as',
       ],
     ),
-    ['a directory', [{ ...staff, directory: { match: '/sub' } }], 'providers[0].directory: The match with a directory'],
+    [
+      'a directory by another attribute',
+      [{ ...staff, directory: { match: '/sub', with: 'nickName' } }],
+      'providers[0].directory.with: must be externalId, userName or emails.value',
+    ],
+    [
+      'a directory by no pointer',
+      [{ ...staff, directory: { match: 'sub', with: 'externalId' } }],
+      'providers[0].directory.match: must be a JSON Pointer',
+    ],
     ['userinfo', [{ ...staff, read: 'userinfo' }], 'providers[0].read: must be access_token or id_token'],
     ['no provider', [], 'providers: must have'],
   ])('is refused with the path and the fix for %s', (_what, providers, message) => {

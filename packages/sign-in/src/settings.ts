@@ -1,5 +1,5 @@
 import { type Role, roles, uuidSchema, wordsOf } from '@postern/contracts'
-import { isProtectedUrl, tenantSlugSchema } from '@postern/contracts/internal'
+import { type PersonLookup, directoryAttributes, isProtectedUrl, tenantSlugSchema } from '@postern/contracts/internal'
 import { parseDocument } from 'yaml'
 import { z } from 'zod'
 import { parsePointer, pointerTo } from './pointer.ts'
@@ -43,6 +43,16 @@ export interface SignInProvider {
   readonly machines: ReadonlySet<string>
   /** Names that hold tenant and role. Undefined: each person has one tenant. */
   readonly grants: { readonly from: readonly string[]; readonly forms: readonly GrantForm[] } | undefined
+  /** How people are found in the directory of their tenant. Undefined: its state does not count. */
+  readonly directory: DirectoryMatch | undefined
+}
+
+export interface DirectoryMatch {
+  /** The pointer to the claim. */
+  readonly match: string
+  readonly with: PersonLookup['attribute']
+  /** Whether people who are not in the directory are refused. */
+  readonly isRequired: boolean
 }
 
 const line = z.string().min(1).max(500)
@@ -76,9 +86,6 @@ function formsOf(form: string): readonly GrantForm[] {
     return { role: each, before, after }
   })
 }
-
-const laterMember = (what: string) =>
-  z.undefined({ message: `${what} cannot be configured in this version. Remove this member` }).optional()
 
 const ownParameters: ReadonlySet<string> = new Set([
   'client_id',
@@ -138,7 +145,13 @@ const providerSchema = z.strictObject({
     })
     .default('refuse'),
   grants: z.strictObject({ from: pointers, form: grantForm.prefault('/postern/{tenant}/{role}') }).optional(),
-  directory: laterMember('The match with a directory'),
+  directory: z
+    .strictObject({
+      match: pointer,
+      with: z.enum(directoryAttributes, { message: 'must be externalId, userName or emails.value' }),
+      required: z.boolean().default(false),
+    })
+    .optional(),
 })
 
 const fileSchema = z
@@ -224,6 +237,10 @@ function toProvider(given: z.output<typeof providerSchema>, prefixes: readonly s
     },
     machines: new Set(given.machines === 'refuse' ? [] : given.machines.clients),
     grants: given.grants === undefined ? undefined : { from: given.grants.from, forms: formsOf(given.grants.form) },
+    directory:
+      given.directory === undefined
+        ? undefined
+        : { match: given.directory.match, with: given.directory.with, isRequired: given.directory.required },
     people: new Map(
       Object.entries(given.people).map(([who, theirs]) => [who.includes('@') ? who.toLowerCase() : who, theirs]),
     ),

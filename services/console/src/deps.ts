@@ -91,7 +91,10 @@ function openSignIn(config: Config, parts: Omit<AccessParts, 'provider'>): SignI
   return {
     providers,
     // A session ends if its provider is no longer configured.
-    access: { fresh: async (session) => await accesses.get(session.content.issuer)?.fresh(session) },
+    access: {
+      fresh: async (session) => await accesses.get(session.content.issuer)?.fresh(session),
+      confirm: async (session) => await accesses.get(session.content.issuer)?.confirm(session),
+    },
     attemptSeal: createSeal(config.sessionRing, 'attempt'),
   }
 }

@@ -13,7 +13,7 @@ import {
   scimStatusOf,
 } from '@postern/contracts'
 import { type ProblemOptions, type Span, countPassedBytes, onceRead } from '@postern/service-kit'
-import type { TenantRecord } from '@postern/contracts/internal'
+import type { PersonLookup, PersonRecord, TenantRecord } from '@postern/contracts/internal'
 import type { KeyEntry } from './authenticate/key-lookup.ts'
 import type { Principal } from './authenticate/principal.ts'
 import type { Match } from '@postern/service-kit/access'
@@ -40,6 +40,8 @@ export interface Exchange {
   /** Checked again while the request is open. */
   key: KeyEntry | undefined
   tenant: TenantRecord | undefined
+  /** If a directory counts. */
+  person: { readonly query: PersonLookup; readonly isRequired: boolean; readonly record: PersonRecord } | undefined
   limits: Limits | undefined
   hasTokens: boolean
   /** Undefined until known. */

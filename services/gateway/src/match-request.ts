@@ -54,6 +54,7 @@ export function createMatchRequest(parts: MatchParts): MatchRequest {
       principal: undefined,
       key: undefined,
       tenant: undefined,
+      person: undefined,
       limits: undefined,
       hasTokens: false,
       hasContent: undefined,

@@ -30,6 +30,7 @@ function setUp() {
       obtain: async () => await Promise.resolve(isReachable ? { kind: 'found', entry: key } : { kind: 'unavailable' }),
     },
     tenants: { obtain: async () => await Promise.resolve({ kind: 'unavailable' }) },
+    people: { obtain: async () => await Promise.resolve({ kind: 'unavailable' }), isCurrent: () => false },
     onEnded: ({ requestId }, code) => void ended.push([requestId, code]),
     onFailure: (error) => {
       throw error
@@ -55,6 +56,7 @@ function setUp() {
       principal: key.principal,
       key,
       tenant: undefined,
+      person: undefined,
       limits: undefined,
       hasTokens: true,
       hasContent: undefined,

@@ -5,7 +5,8 @@ import { decideKey } from './authenticate/decide.ts'
 import type { RevocationWatermarks } from './authenticate/revocation-watermarks.ts'
 import type { KeyEntry, KeyLookup } from './authenticate/key-lookup.ts'
 import type { Lease } from './authenticate/lease.ts'
-import { refusalAnswer } from './authenticate/refusal-answer.ts'
+import { personInactive, refusalAnswer } from './authenticate/refusal-answer.ts'
+import type { PersonLookup } from './authenticate/person-lookup.ts'
 import type { TenantLookup } from './authenticate/tenant-lookup.ts'
 import { denialOf } from '@postern/service-kit/access'
 import type { Exchange, ProblemAnswer } from './exchange.ts'
@@ -22,7 +23,10 @@ export interface OpenRequest {
   abandon(): void
 }
 
-/** A caller loses its access if its key is revoked or expired, a scope or address removed, or its tenant suspended. */
+/**
+ * A caller loses its access if its key is revoked or expired, a scope or address removed, its tenant suspended, or the
+ * person deactivated by a directory.
+ */
 export interface OpenRequests {
   /** HOT PATH. */
   add(request: OpenRequest): void
@@ -53,6 +57,7 @@ export interface OpenRequestsParts {
   readonly databaseClock: DatabaseClock
   readonly keys: Pick<KeyLookup, 'obtain'>
   readonly tenants: Pick<TenantLookup, 'obtain'>
+  readonly people: Pick<PersonLookup, 'obtain' | 'isCurrent'>
   readonly onEnded: (exchange: Exchange, code: ProblemCode) => void
   readonly onFailure: (error: unknown) => void
 }
@@ -60,7 +65,7 @@ export interface OpenRequestsParts {
 type Verdict = 'allowed' | 'unknown' | { readonly code: ProblemCode; readonly answer: ProblemAnswer }
 
 export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
-  const { lease, watermarks, clocks, databaseClock, keys, tenants, onEnded, onFailure } = parts
+  const { lease, watermarks, clocks, databaseClock, keys, tenants, people, onEnded, onFailure } = parts
   // A Set is measurably slower.
   const open: OpenRequest[] = []
   const lookingUp = new Set<string>()
@@ -113,15 +118,14 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
 
   /** Without a lease only a rejection counts. */
   function judge({ exchange, checkedRound }: OpenRequest): Verdict {
-    const { key, tenant } = exchange
+    const { key, tenant, person } = exchange
     if (key !== undefined) {
       const verdict = judgeKey(exchange, key)
       return verdict === 'allowed' && checkedRound !== round ? 'unknown' : verdict
     }
     if (tenant === undefined) return 'allowed'
-    return checkedRound !== round || watermarks.isTenantOutdated(tenant.tenantId, tenant.tenantVersion)
-      ? 'unknown'
-      : 'allowed'
+    if (checkedRound !== round || watermarks.isTenantOutdated(tenant.tenantId, tenant.tenantVersion)) return 'unknown'
+    return person === undefined || people.isCurrent(person.record) ? 'allowed' : 'unknown'
   }
 
   function apply(request: OpenRequest, verdict: Verdict, at: number, inRound: number): void {
@@ -160,8 +164,23 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
         continue
       }
       exchange.tenant = found.tenant
-      apply(request, 'allowed', at, inRound)
+      await applyPerson(request, at, inRound)
     }
+  }
+
+  async function applyPerson(request: OpenRequest, at: number, inRound: number): Promise<void> {
+    const { person } = request.exchange
+    if (person !== undefined) {
+      const found = await people.obtain(person.query)
+      if (found.kind === 'unavailable') return
+      const { status } = found.person
+      if (status === 'inactive' || (status === 'unknown' && person.isRequired)) {
+        end(request, 'person_inactive', personInactive)
+        return
+      }
+      request.exchange.person = { ...person, record: found.person }
+    }
+    apply(request, 'allowed', at, inRound)
   }
 
   function lookUp(name: string, work: () => Promise<void>): void {

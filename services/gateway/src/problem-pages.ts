@@ -15,6 +15,8 @@ export const remedies: Readonly<Record<ProblemCode, string>> = {
   key_expired: 'Ask the administrator of your tenant for a new key.',
   key_revoked: 'The key will not work again. Ask the administrator of your tenant for a new one.',
   invalid_token: 'Sign in again to obtain a new access token. API keys go under the scheme ApiKey, not Bearer.',
+  person_inactive:
+    'Ask whoever maintains the directory of your organization. Access returns when you are active there.',
   sign_in_required: 'Sign in to the console again.',
   unsigned_request: 'Send requests to the gateway; services do not take them directly.',
   insufficient_scope:

@@ -34,6 +34,7 @@ import { openKeysClient } from './authenticate/keys-client.ts'
 import { createLease, systemTimers } from './authenticate/lease.ts'
 import { openRedisCache } from './authenticate/redis-cache.ts'
 import { createTenantCheck } from './authenticate/check-tenants.ts'
+import { createPersonLookup } from './authenticate/person-lookup.ts'
 import { createTenantLookup } from './authenticate/tenant-lookup.ts'
 import { createAwaitContent } from './await-content.ts'
 import { createAuthorizeRequest } from './authorize-request.ts'
@@ -139,6 +140,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
   const forget = (): void => {
     keyLookup.clear()
     tenantLookup.clear()
+    personLookup.clear()
     openRequests.requireLookUps()
   }
   const databaseClock = createDatabaseClock(clocks, () => {
@@ -179,6 +181,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     count: metrics.lookup,
   })
   const tenantLookup = createTenantLookup({ lease, watermarks, clocks, timers: systemTimers, databaseClock, keys })
+  const personLookup = createPersonLookup({ lease, watermarks, clocks, timers: systemTimers, databaseClock, keys })
   const openRequests = createOpenRequests({
     lease,
     watermarks,
@@ -186,6 +189,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     databaseClock,
     keys: keyLookup,
     tenants: tenantLookup,
+    people: personLookup,
     onEnded: (exchange, code) => {
       metrics.refusal(code)
       logger.info({
@@ -275,6 +279,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     authenticate: createAuthenticate({
       keys: keyLookup,
       tenants: tenantLookup,
+      people: personLookup,
       tokens: config.providers.length === 0 ? undefined : createTokenVerifier(config.providers, logger),
       keySchemes: config.keySchemes,
       explainsTokens: config.explainsTokens,

@@ -40,14 +40,15 @@ export function createUsage(options: {
     use.lastUsedAt = now()
   }
 
-  function see({ kind, tenantId, id, label, roles, isUndecided }: Principal): void {
+  function see({ kind, tenantId, id, label, roles, isUndecided, directory }: Principal): void {
     if (kind !== 'user' || isUndecided) return
     const known = people.get(`${tenantId} ${id}`)
     if (known === undefined && people.size >= maxCollected) return
     // Too long (OpenID Connect Core, section 2) or not storable.
     if (id.length > maxIdLength || !id.isWellFormed() || id.includes('\0')) return
     const name = label.slice(0, maxIdLength).toWellFormed().replaceAll('\0', '') || id
-    people.set(`${tenantId} ${id}`, { tenantId, id, name, roles: [...roles], lastSeenAt: now() })
+    const person = { tenantId, id, name, roles: [...roles], lastSeenAt: now() }
+    people.set(`${tenantId} ${id}`, directory === undefined ? person : { ...person, directory })
   }
 
   function gatherUsual(): void {

@@ -9,6 +9,7 @@ import { createDatabaseClock } from '../src/authenticate/clocks.ts'
 import { createRevocationWatermarks } from '../src/authenticate/revocation-watermarks.ts'
 import type { KeyEntry, Lookup } from '../src/authenticate/key-lookup.ts'
 import { type Principal, keyPrincipal } from '../src/authenticate/principal.ts'
+import type { PersonFound } from '../src/authenticate/person-lookup.ts'
 import type { TenantFound } from '../src/authenticate/tenant-lookup.ts'
 import type { Refusal } from '../src/refusal.ts'
 
@@ -29,6 +30,7 @@ export const token = {
   isMachine: false,
   grants: [{ tenant: tenant.tenantId, roles: ['viewer' as const] }],
   withoutRoles: undefined,
+  inDirectory: undefined,
   expiresAt: 9e12,
 }
 
@@ -44,6 +46,9 @@ export function setUp(
     lookups?: readonly (Lookup | Error)[]
     check?: TokenCheck | Error | 'no issuer'
     tenants?: readonly TenantFound[]
+    people?: readonly PersonFound[]
+    /** Whether the directory has changed the person since it was read. */
+    isPersonOutdated?: boolean
     /** That one has to wait for another key, or another token, to be looked at. */
     wait?: { readonly key?: number; readonly token?: number }
     /** Whether the token is one that was verified a moment ago. */
@@ -56,7 +61,7 @@ export function setUp(
     noWait?: Refusal
   } = {},
 ) {
-  const { inMemory, lookups = [], check = 'no issuer', tenants = [] } = given
+  const { inMemory, lookups = [], check = 'no issuer', tenants = [], people = [] } = given
   const clocks = fakeClocks()
   const databaseClock = createDatabaseClock(clocks)
   databaseClock.observe(databaseStart, clocks.monotonic())
@@ -101,6 +106,11 @@ export function setUp(
       clear: () => undefined,
     },
     tenants: { obtain: async (of) => answers(tenants, of), clear: () => undefined },
+    people: {
+      obtain: async ({ name }) => answers(people, name),
+      isCurrent: () => given.isPersonOutdated !== true,
+      clear: () => undefined,
+    },
     tokens:
       check === 'no issuer'
         ? undefined

@@ -16,9 +16,12 @@ export function personPrincipal(
   token: Omit<Parameters<typeof userPrincipal>[0], 'isMachine'> & { readonly roles: readonly Role[] },
   tenant: TenantRecord,
 ): Principal {
-  return userPrincipal({ ...token, isMachine: false }, tenant, [
-    { id: tenant.tenantId, name: tenant.tenantName, roles: token.roles },
-  ])
+  return userPrincipal(
+    { ...token, isMachine: false },
+    tenant,
+    [{ id: tenant.tenantId, name: tenant.tenantName, roles: token.roles }],
+    undefined,
+  )
 }
 
 export const silent = createLogger({ service: 'test', level: 'silent' })
@@ -163,6 +166,7 @@ export function exchangeOf(given: Partial<Exchange> = {}): Exchange {
     principal: undefined,
     key: undefined,
     tenant: undefined,
+    person: undefined,
     limits: undefined,
     hasTokens: false,
     hasContent: undefined,

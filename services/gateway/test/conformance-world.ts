@@ -48,6 +48,11 @@ interface Owed {
 /** How often what, in all schedules: each way of the protocol is to have been gone. */
 export const seen = { accepted: 0, refused: 0, unavailable: 0, inForce: 0, acceptedUnderLease: 0, restarts: 0 }
 
+const noPeople = {
+  obtain: async () => await Promise.resolve({ kind: 'unavailable' as const }),
+  isCurrent: () => false,
+  clear: () => undefined,
+}
 const noFailures = { note: () => undefined, waitSeconds: () => 0 }
 
 const keysOfTest = ['019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001', '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be002'].map((tenantId) => ({
@@ -230,6 +235,7 @@ export class GatewayUnderTest {
     this.#authenticate = createAuthenticate({
       keys,
       tenants: { obtain: async () => ({ kind: 'unavailable' }), clear: () => undefined },
+      people: noPeople,
       tokens: undefined,
       keySchemes: { bearer: false, basic: false },
       explainsTokens: false,

@@ -384,6 +384,7 @@ describe('PostgreSQL isolates tenants', () => {
           'keys.revoke_leaked_keys(bytea[],jsonb[],text,text,text)',
           'keys.grant_lease(uuid,text,bigint,text,integer)',
           'keys.release_lease(uuid)',
+          'keys.find_person(uuid,text,text)',
           'keys.read_leases()',
           'keys.read_grants()',
           'keys.forget_leases(uuid[],uuid[])',

@@ -62,9 +62,20 @@ export const tenantRecordSchema = z.strictObject({
 })
 export type TenantRecord = z.infer<typeof tenantRecordSchema>
 
+/** A person as the directory of the tenant knows them by one name. `unknown`: nobody has had the name. */
+export const personRecordSchema = z.strictObject({
+  /** Of tenant, attribute and name (`tenancy.hash_name`). */
+  hash: hashSchema,
+  /** The last entry of the log when it was read. */
+  version: z.int(),
+  status: z.enum(['active', 'inactive', 'unknown']),
+  readAt: z.int(),
+})
+export type PersonRecord = z.infer<typeof personRecordSchema>
+
 /**
  * An entry of the revocation log, in commit order. It voids records of the key or tenant below `version`; with
- * `revoked` the key is dead.
+ * `revoked` the key is dead. The hash is that of a key, or of a person's name in a directory.
  */
 export const revocationSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('key'), seq: z.int(), hash: hashSchema, version: z.int(), revoked: z.boolean() }),
@@ -123,6 +134,18 @@ export const tenantLookupRequestSchema = z.union([
 ])
 export const tenantLookupAnswerSchema = z.strictObject({ record: tenantRecordSchema.nullable(), now: z.int() })
 
+/** SCIM attributes by which people of tokens are found (RFC 7643). */
+export const directoryAttributes = ['externalId', 'userName', 'emails.value'] as const
+
+/** `POST /internal/v1/directory/lookup`. */
+export const personLookupRequestSchema = z.strictObject({
+  tenantId: z.uuid(),
+  attribute: z.enum(directoryAttributes),
+  name: z.string().min(1),
+})
+export type PersonLookup = z.infer<typeof personLookupRequestSchema>
+export const personLookupAnswerSchema = z.strictObject({ record: personRecordSchema, now: z.int() })
+
 /**
  * Lines of one transaction, which a revocation may wait for. A report with at most this many is recorded completely or
  * not at all.
@@ -164,6 +187,8 @@ export const usageReportSchema = z.strictObject({
         name: z.string().min(1).max(255),
         roles: z.array(z.enum(roles)),
         lastSeenAt: z.int(),
+        /** The hash of the name in the directory. */
+        directory: hashSchema.optional(),
       }),
     )
     .max(10_000)
@@ -176,6 +201,7 @@ export const internalPaths = {
   releaseLease: '/internal/v1/leases/release',
   lookupKeys: '/internal/v1/keys/lookups',
   lookupTenant: '/internal/v1/tenants/lookup',
+  lookupPerson: '/internal/v1/directory/lookup',
   usage: '/internal/v1/usage',
   tenants: '/internal/v1/tenants',
   pushEntities: '/internal/v1/entities',

@@ -28,6 +28,8 @@ export interface TestStackOptions {
   readonly redis?: boolean
   /** True starts the console and the development provider too. Default false. */
   readonly console?: boolean
+  /** More members of the sign-in file, for the development provider. */
+  readonly signIn?: Readonly<Record<string, unknown>>
   /** Variables for every process. */
   readonly env?: Readonly<Record<string, string>>
   /** Routes connections between processes over a detour, such as a proxy that can fail. */
@@ -89,7 +91,8 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
     options.console === true
       ? { port: await findFreePort(), adminPort: await findFreePort(), signInPort: await findFreePort() }
       : undefined
-  const env = { ...signInVariables(consolePorts), ...options.env }
+  const signIn = signInVariables(consolePorts, options.signIn)
+  const env = { ...signIn, ...options.env }
   const servicePorts = {
     keys: await findFreePort(),
     findings: await findFreePort(),
@@ -122,7 +125,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
     if (ports === undefined) return undefined
     await buildConsolePages()
     const [gatewayUrl = ''] = services.gateways
-    const consoleEnv = { ...patience, ...options.env }
+    const consoleEnv = { ...patience, ...signIn, ...options.env }
     return await startConsole({ home, secrets, ports, gatewayUrl, redisUrl: redis.urls.console, env: consoleEnv })
   }
   const consoleProcesses = await startConsoleOf(consolePorts).catch(async (error: unknown) => {

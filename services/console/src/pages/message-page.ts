@@ -39,6 +39,11 @@ const messages: Readonly<Record<Refusal, { status: number; title: string; text: 
     title: 'You are not signed in',
     text: 'Your account no longer has access to this organization. Sign in again to see those that you have.',
   },
+  person_inactive: {
+    status: 403,
+    title: 'Your access has ended',
+    text: 'The directory of your organization says that you are no longer active. If that is wrong, ask whoever maintains it.',
+  },
   token_refused: {
     status: 403,
     title: 'Your organization is not registered',

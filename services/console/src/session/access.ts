@@ -9,12 +9,14 @@ import type { SessionStore } from './store.ts'
 export interface Access {
   /** Undefined if the session has ended. */
   fresh(session: Session): Promise<Session | undefined>
+  /** Ends the session of a person whom the directory has deactivated. Then undefined. */
+  confirm(session: Session): Promise<Session | undefined>
 }
 
 export interface AccessParts {
   readonly sessions: Sessions
   readonly store: Pick<SessionStore, 'lock'>
-  readonly provider: Pick<Provider, 'refresh'>
+  readonly provider: Pick<Provider, 'refresh' | 'settings'>
   readonly gateway: Pick<GatewayClient, 'whoIs'>
   readonly now: () => number
   readonly logger: Logger
@@ -88,18 +90,29 @@ export function createAccess(parts: AccessParts): Access {
     return undefined
   }
 
+  async function fresh(session: Session): Promise<Session | undefined> {
+    if (isFresh(session)) return session
+    const before = underWay.get(session.id)
+    if (before !== undefined) return await before
+    const work = renewAlone(session)
+    underWay.set(session.id, work)
+    try {
+      return await work
+    } finally {
+      underWay.delete(session.id)
+    }
+  }
+
   return {
-    fresh: async (session) => {
-      if (isFresh(session)) return session
-      const before = underWay.get(session.id)
-      if (before !== undefined) return await before
-      const work = renewAlone(session)
-      underWay.set(session.id, work)
-      try {
-        return await work
-      } finally {
-        underWay.delete(session.id)
-      }
+    fresh,
+    confirm: async (session) => {
+      if (provider.settings.directory === undefined) return session
+      const current = await fresh(session)
+      if (current === undefined) return undefined
+      const { tokens, tenant } = current.content
+      const known = await gateway.whoIs(tokens.access, { tenantId: tenant.id })
+      const isInactive = known.kind === 'refused' && known.code === 'person_inactive'
+      return isInactive ? await endFor('person_inactive', current.id) : current
     },
   }
 }

@@ -24,7 +24,9 @@ export function sessionRoutes(
 ): void {
   app.get('/auth/session', async (request): Promise<SessionAnswer> => {
     assertSameOrigin(request, origin)
-    const session = await findSession(request, deps)
+    const found = await findSession(request, deps)
+    if (found === undefined) throw signInRequired()
+    const session = deps.signIn === undefined ? found : await deps.signIn.access.confirm(found)
     if (session === undefined) throw signInRequired()
     const { person, tenant, roles, canSwitch, csrfToken, tokens } = session.content
     // Without a refresh token nothing renews the access token.

@@ -16,6 +16,7 @@ export type Refusal =
   | 'no_role'
   | 'tenant_suspended'
   | 'tenant_not_granted'
+  | 'person_inactive'
   | 'token_refused'
   | 'provider_unavailable'
   | 'gateway_unavailable'
@@ -90,6 +91,7 @@ export async function openSession(
     case 'unavailable':
       return refuse('gateway_unavailable', known.cause)
     case 'refused':
+      if (known.code === 'person_inactive') return refuse('person_inactive')
       if (known.code === 'tenant_suspended') return refuse('tenant_suspended')
       // The person had this tenant when the page was shown, or changed the form.
       if (known.code === 'tenant_not_granted') return refuse('tenant_not_granted')

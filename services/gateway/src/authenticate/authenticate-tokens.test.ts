@@ -118,3 +118,48 @@ describe('an access token', () => {
     },
   )
 })
+
+const foundPerson = (status: 'active' | 'inactive' | 'unknown') =>
+  ({ kind: 'found', person: { hash: 'a'.repeat(64), version: 1, status, readAt: 0 } }) as const
+
+describe('a person of a directory', () => {
+  const inDirectory = { match: '/sub', with: 'externalId', isRequired: false, name: 'ada' } as const
+  const check = { kind: 'valid', token: { ...valid.token, inDirectory } } as const
+  const refused = [
+    'person_inactive',
+    {
+      detail: 'The directory of the organization has deactivated or deleted this person.',
+      headers: ['www-authenticate', 'Bearer realm="postern", error="invalid_token"'],
+    },
+  ]
+
+  test.each([
+    ['who is inactive is rejected', { people: [foundPerson('inactive')] }, refused],
+    ['who cannot be looked up is neither accepted nor rejected', { people: [{ kind: 'unavailable' }] }, unavailable],
+    [
+      'who changes during the look-up is neither accepted nor rejected',
+      { people: [foundPerson('active')], isPersonOutdated: true },
+      unavailable,
+    ],
+    [
+      'whose tenant is suspended during the look-up is rejected',
+      { people: [foundPerson('active')], tenants: [foundTenant(), foundTenant({ tenantStatus: 'suspended' })] },
+      ['tenant_suspended', { detail: 'The platform has suspended the tenant.', headers: [] }],
+    ],
+    ['who is active is accepted', { people: [foundPerson('active')] }, acceptedPerson],
+    ['who is in no directory is accepted', { people: [foundPerson('unknown')] }, acceptedPerson],
+  ] as const)('%s', async (_what, given, outcome) => {
+    const world = setUp({ check, tenants: [foundTenant()], ...given })
+    const { tenant: used } = await world.ask(withToken)
+    expect(world.said).toEqual([outcome])
+    expect(used === undefined).toBe(outcome !== acceptedPerson)
+  })
+
+  test('who is in no directory is rejected if the directory is required, with the cause in the log', async () => {
+    const token = { ...valid.token, inDirectory: { ...inDirectory, isRequired: true } }
+    const world = setUp({ check: { kind: 'valid', token }, tenants: [foundTenant()], people: [foundPerson('unknown')] })
+    await world.ask(withToken)
+    expect(world.said).toEqual([unverified])
+    expect(world.logged).toEqual([['token_refused', { code: 'person_unknown', read: ['/sub'], found: '"ada"' }]])
+  })
+})

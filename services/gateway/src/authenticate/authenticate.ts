@@ -1,6 +1,7 @@
 import { isScimTarget, tenantHeader } from '@postern/contracts'
+import type { PersonRecord, TenantRecord } from '@postern/contracts/internal'
 import type { KeyRefusal } from '@postern/service-kit/access'
-import { type SignInRefusal, explainRefusal } from '@postern/sign-in'
+import { type SignInRefusal, explainRefusal, shorten } from '@postern/sign-in'
 import type { Exchange } from '../exchange.ts'
 import type { FailedAttempts } from '../limit/failed-attempts.ts'
 import type { PublicRequests } from '../limit/public-requests.ts'
@@ -10,11 +11,12 @@ import type { TokenVerifier, VerifiedToken } from './bearer.ts'
 import type { DatabaseClock } from './clocks.ts'
 import { type KeySchemes, holdsKey, parseCredentials } from './credentials.ts'
 import { decideKey } from './decide.ts'
+import type { PersonLookup } from './person-lookup.ts'
 import type { RevocationWatermarks } from './revocation-watermarks.ts'
 import type { KeyEntry, KeyLookup } from './key-lookup.ts'
 import { chooseTenant } from './choose-tenant.ts'
 import { type Principal, undecidedPrincipal, userPrincipal } from './principal.ts'
-import { challengeOf, refusalAnswer } from './refusal-answer.ts'
+import { challengeOf, personInactive, refusalAnswer } from './refusal-answer.ts'
 import type { TenantLookup } from './tenant-lookup.ts'
 
 /** Finds the caller and whether it has access now. The result must be used in the same tick. */
@@ -23,6 +25,7 @@ export type Authenticate = (exchange: Exchange) => Principal | Refusal | Promise
 export interface AuthenticateParts {
   readonly keys: KeyLookup
   readonly tenants: TenantLookup
+  readonly people: PersonLookup
   readonly tokens: TokenVerifier | undefined
   readonly watermarks: RevocationWatermarks
   readonly databaseClock: DatabaseClock
@@ -46,7 +49,7 @@ const maxSuspectTokens = 256
 
 /** Makes the second step. HOT PATH: a key in memory is judged without a promise. */
 export function createAuthenticate(parts: AuthenticateParts): Authenticate {
-  const { keys, tenants, tokens, watermarks, databaseClock, failedAttempts, unreadableRequests } = parts
+  const { keys, tenants, people, tokens, watermarks, databaseClock, failedAttempts, unreadableRequests } = parts
   const { reserveWait, usage, found, keySchemes, explainsTokens, onToken, onCrash } = parts
   /** Tokens of addresses with many forged ones are verified one at a time. */
   const suspects = createQueue(maxSuspectTokens)
@@ -161,8 +164,10 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
         exchange.principal = undecidedPrincipal(token, choice.access)
         return exchange.principal
       case 'chosen': {
-        const { tenant } = choice
-        const principal = userPrincipal(token, tenant, choice.access)
+        const checked = await checkDirectory(exchange, token, choice.tenant)
+        if (checked.kind === 'refusal') return checked
+        const { tenant, person } = checked
+        const principal = userPrincipal(token, tenant, choice.access, person?.hash)
         exchange.principal = principal
         if (tenant.tenantStatus !== 'active') return refusedKey(exchange, 'tenant_suspended')
         exchange.tenant = tenant
@@ -171,6 +176,34 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
       default:
         return choice satisfies never
     }
+  }
+
+  /** Refuses a person whom the directory of the tenant has deactivated. Use the tenant before the next tick. */
+  async function checkDirectory(
+    exchange: Exchange,
+    { inDirectory }: VerifiedToken,
+    tenant: TenantRecord,
+  ): Promise<
+    Refusal | { readonly kind: 'checked'; readonly tenant: TenantRecord; readonly person: PersonRecord | undefined }
+  > {
+    if (inDirectory === undefined) return { kind: 'checked', tenant, person: undefined }
+    const { match, with: attribute, name, isRequired } = inDirectory
+    const query = { tenantId: tenant.tenantId, attribute, name }
+    const known = await people.obtain(query)
+    if (known.kind === 'unavailable') return unavailable
+    const { person } = known
+    const fault = { read: [match], found: shorten(name) }
+    if (person.status === 'inactive') {
+      const refused: SignInRefusal = { code: 'person_inactive', ...fault }
+      onToken(exchange, 'token_refused', refused)
+      return refusal('person_inactive', personInactive)
+    }
+    if (person.status === 'unknown' && isRequired) return refusedToken(exchange, { code: 'person_unknown', ...fault })
+    // Its record may have changed during the look-up.
+    const again = await tenants.obtain(tenant.tenantId)
+    if (again.kind !== 'found' || !people.isCurrent(person)) return unavailable
+    exchange.person = { query, isRequired, record: person }
+    return { kind: 'checked', tenant: again.tenant, person }
   }
 
   /** Rejects malformed credentials; no look-up was needed, so failed attempts are not counted. */

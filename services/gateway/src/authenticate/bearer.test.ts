@@ -131,6 +131,7 @@ describe('the claims of a token', () => {
       isMachine: false,
       grants: [{ tenant: tenantId, roles: expect.any(Array) }],
       withoutRoles: undefined,
+      inDirectory: undefined,
       expiresAt: exp * 1000,
     }
     const found = await verifierFor(origin).verify(text)

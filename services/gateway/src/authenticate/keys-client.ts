@@ -3,10 +3,12 @@ import {
   type KeyRecord,
   type LeaseAnswer,
   type LeaseRequest,
+  type PersonLookup,
   type UsageReport,
   internalPaths,
   leaseAnswerSchema,
   lookupsAnswerSchema,
+  personLookupAnswerSchema,
   tenantLookupAnswerSchema,
 } from '@postern/contracts/internal'
 import { type ServiceClient, askAgainOnce, createServiceClient } from '@postern/service-client'
@@ -21,6 +23,7 @@ interface Sent {
 }
 export type LookupAnswer = { readonly record: KeyRecord | null; readonly now: number } & Sent
 export type TenantLookupAnswer = z.infer<typeof tenantLookupAnswerSchema> & Sent
+export type PersonLookupAnswer = z.infer<typeof personLookupAnswerSchema> & Sent
 
 /** Every method rejects without a valid answer in time. */
 export interface KeysClient {
@@ -30,6 +33,7 @@ export interface KeysClient {
   findKey(hash: string, isSuspect?: boolean): Promise<LookupAnswer>
   /** By id or slug. */
   findTenant(reference: string): Promise<TenantLookupAnswer>
+  findPerson(query: PersonLookup): Promise<PersonLookupAnswer>
   /** Rejects with ContentRefused if a line can never be recorded. */
   reportUsage(report: UsageReport): Promise<void>
   close(): Promise<void>
@@ -48,6 +52,7 @@ const maxKeysPerCall = 32
 const maxConcurrentLookups = 8
 /** They leave connections for keys. */
 const maxConcurrentTenants = 8
+const maxConcurrentPeople = 8
 /** More could not be answered in time. */
 const maxWaiting = 4096
 /** Keys from addresses with many failures. */
@@ -119,6 +124,11 @@ export function openKeysClient(options: {
     return { ...tenantLookupAnswerSchema.parse(json), sentMonotonic }
   }
 
+  async function findPerson(query: string): Promise<PersonLookupAnswer> {
+    const { json, sentMonotonic } = await lookUp(internalPaths.lookupPerson, JSON.parse(query))
+    return { ...personLookupAnswerSchema.parse(json), sentMonotonic }
+  }
+
   async function findKeys(hashes: readonly string[]): Promise<LookupAnswer[]> {
     const { json, sentMonotonic } = await lookUp(internalPaths.lookupKeys, { hashes })
     const { records, now } = lookupsAnswerSchema.parse(json)
@@ -144,6 +154,12 @@ export function openKeysClient(options: {
     maxWaiting: maxWaitingSuspects,
   })
 
+  const findPersonOf = createBatcher(async (queries) => await Promise.all(queries.map(findPerson)), {
+    ...waiting,
+    maxBatch: 1,
+    maxConcurrent: maxConcurrentPeople,
+  })
+
   return {
     renewLease,
     releaseLease: async (id) => {
@@ -155,6 +171,7 @@ export function openKeysClient(options: {
       maxBatch: 1,
       maxConcurrent: maxConcurrentTenants,
     }),
+    findPerson: async (query) => await findPersonOf(JSON.stringify(query)),
     reportUsage: async (report) => {
       await call(reports, internalPaths.usage, report)
     },

@@ -15,6 +15,8 @@ export interface Principal {
   readonly label: string
   readonly tenantId: string
   readonly tenantName: string
+  /** The hash of the person's name in the directory. */
+  readonly directory: string | undefined
   /** Those that a person may choose; undefined for a key. */
   readonly tenants: readonly TenantAccess[] | undefined
   /** A person who has named none of several tenants may only list them. */
@@ -66,6 +68,7 @@ export function keyPrincipal(record: KeyRecord): Principal {
     label: record.label,
     tenantId: record.tenantId,
     tenantName: record.tenantName,
+    directory: undefined,
     tenants: undefined,
     isUndecided: false,
     granted,
@@ -101,7 +104,12 @@ interface Token {
 }
 
 /** The caller in one tenant. Created for each request, so it never serves another tenant. */
-export function userPrincipal(token: Token, tenant: TenantRecord, access: readonly TenantAccess[]): Principal {
+export function userPrincipal(
+  token: Token,
+  tenant: TenantRecord,
+  access: readonly TenantAccess[],
+  directory: string | undefined,
+): Principal {
   const roles = access.find(({ id }) => id === tenant.tenantId)?.roles ?? noRoles
   const kind = token.isMachine ? 'machine' : 'user'
   // Service accounts administer keys. Data is for keys, whose scopes are narrower than roles.
@@ -114,6 +122,7 @@ export function userPrincipal(token: Token, tenant: TenantRecord, access: readon
     label: token.name,
     tenantId: tenant.tenantId,
     tenantName: tenant.tenantName,
+    directory,
     tenants: access,
     isUndecided: false,
     granted,
@@ -149,6 +158,7 @@ export function undecidedPrincipal(token: Token, access: readonly TenantAccess[]
     label: token.name,
     tenantId: first.id,
     tenantName: first.name,
+    directory: undefined,
     tenants: access,
     isUndecided: true,
     granted: [],

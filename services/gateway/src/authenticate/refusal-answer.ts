@@ -9,6 +9,11 @@ const refusals: Readonly<Record<KeyRefusal, { readonly detail: string; readonly 
   address_not_allowed: { detail: 'The key is limited to certain networks, and this address is in none of them.' },
 }
 
+export const personInactive: ProblemAnswer = {
+  detail: 'The directory of the organization has deactivated or deleted this person.',
+  headers: ['www-authenticate', 'Bearer realm="postern", error="invalid_token"'],
+}
+
 /** Returns the challenge of a 401; identity providers send keys as bearer tokens. */
 export function challengeOf({ target }: Pick<Exchange, 'target'>): string {
   return isScimTarget(target) ? 'Bearer realm="postern"' : 'ApiKey realm="postern"'

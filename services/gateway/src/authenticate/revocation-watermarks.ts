@@ -40,6 +40,8 @@ export interface RevocationWatermarks {
   changes(): number
   /** Whether a newer version of the tenant's record is known. */
   isTenantOutdated(tenantId: string, version: number): boolean
+  /** Whether the directory may have changed the person since the record was read. */
+  isPersonOutdated(hash: string, version: number): boolean
   /** Deletes watermarks older than every record they could overrule. */
   prune(): void
 }
@@ -90,6 +92,7 @@ export function createRevocationWatermarks(
     },
     changes: () => changes,
     isTenantOutdated: (tenantId, version) => version < (tenants.get(tenantId)?.version ?? 0),
+    isPersonOutdated: (hash, version) => version < (keys.get(hash)?.version ?? 0),
     prune: () => {
       const now = { at: clocks.monotonic(), databaseAt: databaseClock.latest() }
       pruneWatermarks(keys, now)

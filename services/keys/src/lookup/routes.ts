@@ -1,17 +1,19 @@
 import {
   type KeyRecord,
+  type PersonRecord,
   type TenantRecord,
   internalPaths,
   lookupsRequestSchema,
+  personLookupRequestSchema,
   tenantLookupRequestSchema,
 } from '@postern/contracts/internal'
 import { type App, internalRoute } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
-import { findKeyRecords, findTenantRecord } from './store.ts'
+import { findKeyRecords, findPersonRecord, findTenantRecord } from './store.ts'
 
 const gatewaysOnly = { method: 'POST', signedBy: ['internal'], callers: ['service'] } as const
 
-/** Registers look-ups for gateways that lack a key or tenant in their caches. */
+/** Registers look-ups for gateways that lack a key, tenant or person in their caches. */
 export function lookupRoutes(app: App, { db, cache }: Pick<Deps, 'db' | 'cache'>): void {
   internalRoute(
     app,
@@ -31,5 +33,12 @@ export function lookupRoutes(app: App, { db, cache }: Pick<Deps, 'db' | 'cache'>
       const { record, now } = await db.system(async (tx) => await findTenantRecord(tx, body))
       return { record: record ?? null, now }
     },
+  )
+
+  internalRoute(
+    app,
+    { ...gatewaysOnly, path: internalPaths.lookupPerson, body: personLookupRequestSchema },
+    async ({ body }): Promise<{ record: PersonRecord; now: number }> =>
+      await db.system(async (tx) => await findPersonRecord(tx, body)),
   )
 }

@@ -1,4 +1,12 @@
-import { type KeyRecord, type TenantRecord, keyRecordSchema, tenantRecordSchema } from '@postern/contracts/internal'
+import {
+  type KeyRecord,
+  type PersonLookup,
+  type PersonRecord,
+  type TenantRecord,
+  keyRecordSchema,
+  personRecordSchema,
+  tenantRecordSchema,
+} from '@postern/contracts/internal'
 import type { Tx } from '@postern/tenant-db'
 
 /** `readAt` is on the database clock (epoch ms). */
@@ -67,4 +75,22 @@ export async function findTenantRecord(
   if (row === undefined) throw new Error('the left join returned no row')
   const { now, ...record } = row
   return { record: row.tenantName === null ? undefined : tenantRecordSchema.parse(record), now }
+}
+
+/** Finds what the tenant's directory says of a person. All values come from one snapshot. */
+export async function findPersonRecord(
+  tx: Tx,
+  { tenantId, attribute, name }: PersonLookup,
+): Promise<{ readonly record: PersonRecord; readonly now: number }> {
+  const [row] = await tx.query<Record<string, unknown> & { readonly now: number }>({
+    name: 'keys_find_person_record',
+    text: `
+      select encode(p.hash, 'hex') as hash, p.version::float8 as version, p.status, p.read_at_ms::float8 as "readAt",
+             floor(extract(epoch from statement_timestamp()) * 1000)::float8 as now
+        from keys.find_person($1, $2, $3) as p`,
+    values: [tenantId, attribute, name],
+  })
+  if (row === undefined) throw new Error('the revocation log has no counter row')
+  const { now, ...record } = row
+  return { record: personRecordSchema.parse(record), now }
 }

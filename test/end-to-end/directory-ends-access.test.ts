@@ -1,0 +1,243 @@
+/**
+ * @promise Edge: A person whom the directory deactivates loses the API, the console and new sign-ins within five seconds.
+ */
+
+import { randomUUID } from 'node:crypto'
+import { createdApiKeySchema, memberSchema, patchUrn } from '@postern/contracts'
+import { type TestStack, startTestStack } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { send } from '../support/http.ts'
+import { type RunningIssuer, startIssuer } from '../support/issuer.ts'
+
+let stack: TestStack
+let issuer: RunningIssuer
+let strictIssuer: RunningIssuer
+let bank: { readonly id: string }
+let other: { readonly id: string }
+let scimKey: string
+
+const withinMs = 5000
+/** For what may take long on a busy machine, such as a restart. */
+const patientMs = 30_000
+
+beforeAll(async () => {
+  ;[issuer, strictIssuer] = [await startIssuer(), await startIssuer()]
+  const provider = {
+    name: 'Staff',
+    issuer: issuer.url,
+    subject: ['/uid'],
+    directory: { match: '/uid', with: 'externalId' },
+  }
+  const strict = {
+    ...provider,
+    name: 'Strict',
+    issuer: strictIssuer.url,
+    person_prefix: 'strict:',
+    directory: { match: '/email', with: 'emails.value', required: true },
+  }
+  stack = await startTestStack({
+    gateways: 3,
+    env: { POSTERN_SIGN_IN: JSON.stringify({ providers: [provider, strict] }) },
+  })
+  ;[bank, other] = [await stack.createTenant('directory-bank'), await stack.createTenant('directory-other')]
+  scimKey = (await stack.createKey(bank, { scopes: ['admin:sync'] })).key
+})
+afterAll(async () => {
+  await stack.stop()
+  await issuer.stop()
+  await strictIssuer.stop()
+})
+
+async function scim(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: unknown, key = scimKey) {
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/scim+json' }
+  const sent = body === undefined ? {} : { body: JSON.stringify(body) }
+  const answer = await send(stack.gateways[0] ?? '', `/scim/v2${path}`, { method, headers, ...sent })
+  expect(answer.status, answer.text).toBeLessThan(300)
+  return answer
+}
+
+const userSchema = z.looseObject({ id: z.string() })
+
+async function provision(person: string, fields: Record<string, unknown> = {}, key = scimKey): Promise<string> {
+  const user = { userName: `${person}@bank.example`, externalId: person, active: true, ...fields }
+  return userSchema.parse((await scim('POST', '/Users', user, key)).json).id
+}
+
+async function setActive(id: string, active: boolean): Promise<void> {
+  const body = { schemas: [patchUrn], Operations: [{ op: 'replace', path: 'active', value: active }] }
+  await scim('PATCH', `/Users/${id}`, body)
+}
+
+async function tokenOf(person: string, tenant = bank, roles = ['admin']): Promise<string> {
+  return await issuer.issue({ tenantId: tenant.id, roles, more: { uid: person } })
+}
+
+/** Asks every gateway, and returns the distinct outcomes. */
+async function askAll(token: string, path = '/api/v1/findings'): Promise<unknown[]> {
+  const answers = await Promise.all(
+    stack.gateways.map(async (gateway) => await send(gateway, path, { headers: { authorization: `Bearer ${token}` } })),
+  )
+  return [...new Set(answers.map(({ status, code }) => code ?? status))]
+}
+
+async function untilEverywhere(token: string, outcome: unknown, timeout = withinMs): Promise<void> {
+  await expect.poll(async () => await askAll(token), { timeout, interval: 50 }).toEqual([outcome])
+}
+
+describe('a person whom SCIM made inactive', () => {
+  test('loses access at every gateway, and has it again when active', async () => {
+    const id = await provision('anna')
+    const token = await tokenOf('anna')
+    expect(await askAll(token)).toEqual([200])
+    await setActive(id, false)
+    await untilEverywhere(token, 'person_inactive')
+    // A new token does not help.
+    expect(await askAll(await tokenOf('anna', bank, ['admin']))).toEqual(['person_inactive'])
+    await setActive(id, true)
+    await untilEverywhere(token, 200)
+  })
+
+  test('loses access by deletion, and has it again as a new user', async () => {
+    const id = await provision('bert')
+    const token = await tokenOf('bert')
+    expect(await askAll(token)).toEqual([200])
+    await scim('DELETE', `/Users/${id}`)
+    await untilEverywhere(token, 'person_inactive')
+    await provision('bert', { userName: `bert-${randomUUID()}@bank.example` })
+    await untilEverywhere(token, 200)
+  })
+
+  test('stays out after the last of many changes, in whatever order gateways hear of them', async () => {
+    const id = await provision('carl')
+    const token = await tokenOf('carl')
+    for (let round = 0; round < 5; round += 1) {
+      await setActive(id, false)
+      await setActive(id, true)
+    }
+    await untilEverywhere(token, 200)
+    await setActive(id, false)
+    await untilEverywhere(token, 'person_inactive')
+    expect(await askAll(token)).toEqual(['person_inactive'])
+  })
+
+  test('is out after a crash of the sync service that has answered', async () => {
+    const id = await provision('dora')
+    const token = await tokenOf('dora')
+    expect(await askAll(token)).toEqual([200])
+    await setActive(id, false)
+    stack.process('sync').kill('SIGKILL')
+    await untilEverywhere(token, 'person_inactive')
+    await stack.restart('sync')
+    expect(await askAll(token)).toEqual(['person_inactive'])
+  })
+
+  test('stays out by the name of before, and nobody else does', async () => {
+    const id = await provision('emil')
+    const [before, after, colleague] = [await tokenOf('emil'), await tokenOf('emil-2'), await tokenOf('fred')]
+    const rename = { schemas: [patchUrn], Operations: [{ op: 'replace', path: 'externalId', value: 'emil-2' }] }
+    await scim('PATCH', `/Users/${id}`, rename)
+    await setActive(id, false)
+    await untilEverywhere(after, 'person_inactive')
+    await untilEverywhere(before, 'person_inactive')
+    await provision('fred')
+    expect(await askAll(colleague)).toEqual([200])
+  })
+
+  test('keeps access in another tenant', async () => {
+    const id = await provision('gina')
+    const [here, there] = [await tokenOf('gina'), await tokenOf('gina', other)]
+    await setActive(id, false)
+    await untilEverywhere(here, 'person_inactive')
+    expect(await askAll(there)).toEqual([200])
+  })
+
+  test('is listed as having left, with the keys that the person owns', async () => {
+    const id = await provision('hugo')
+    const [token, admin] = [await tokenOf('hugo'), await tokenOf('ines')]
+    const [gateway = ''] = stack.gateways
+    const call = async (of: string, path: string, body?: unknown) =>
+      await send(gateway, path, {
+        headers: { authorization: `Bearer ${of}` },
+        ...(body === undefined ? {} : { method: 'POST' as const, body }),
+      })
+    const made = await call(token, '/api/v1/api-keys', {
+      label: 'Of Hugo',
+      expires_in: '90d',
+      scopes: ['read:findings'],
+    })
+    const { id: keyId, key } = createdApiKeySchema.parse(made.json)
+    const member = async () =>
+      z
+        .array(memberSchema)
+        .parse((await call(admin, '/api/v1/members')).json)
+        .find((each) => each.id === 'hugo')
+    await expect.poll(member, { timeout: patientMs }).toMatchObject({ left_at: null })
+    await setActive(id, false)
+    expect(await member()).toMatchObject({ left_at: expect.any(String) })
+    expect((await call(admin, `/api/v1/api-keys/${keyId}`)).json).toMatchObject({
+      owner: { left_at: expect.any(String) },
+    })
+    const listed = await call(admin, '/api/v1/api-keys?health=owner_left')
+    expect(listed.json).toEqual([expect.objectContaining({ id: keyId })])
+    // A key is no person: administrators decide about it.
+    expect((await send(gateway, '/api/v1/findings', { key })).status).toBe(200)
+    await setActive(id, true)
+    expect(await member()).toMatchObject({ left_at: null })
+  })
+})
+
+async function ofStrict(more: Record<string, unknown>): Promise<string> {
+  return await strictIssuer.issue({ tenantId: bank.id, roles: ['viewer'], more: { uid: 'strict', ...more } })
+}
+
+describe('people whom the directory does not know', () => {
+  test('have access, unless the directory is required', async () => {
+    expect(await askAll(await tokenOf('nobody'))).toEqual([200])
+    const jan = { email: 'Jan@Bank.example', email_verified: true }
+    expect(await askAll(await ofStrict(jan))).toEqual(['invalid_token'])
+    const id = await provision('jan', { emails: [{ value: 'jan@bank.example' }] })
+    await untilEverywhere(await ofStrict(jan), 200)
+    await setActive(id, false)
+    await untilEverywhere(await ofStrict(jan), 'person_inactive')
+  })
+
+  test('have none with a token that does not say who they are', async () => {
+    await provision('kim', { emails: [{ value: 'kim@bank.example' }] })
+    const email = 'kim@bank.example'
+    expect(await askAll(await ofStrict({ email, email_verified: true }))).toEqual([200])
+    for (const more of [{ email }, { email, email_verified: 'true' }, {}, { email: [email], email_verified: true }]) {
+      expect(await askAll(await ofStrict(more)), JSON.stringify(more)).toEqual(['invalid_token'])
+    }
+  })
+})
+
+test('while the keys service is away, nobody is let in by what was known before', async () => {
+  const id = await provision('lena')
+  const token = await tokenOf('lena')
+  expect(await askAll(token)).toEqual([200])
+  let acceptedAt = -Infinity
+  const ask = async (gateway: string): Promise<number> => {
+    const at = performance.now()
+    const { status } = await fetch(`${gateway}/api/v1/findings`, { headers: { authorization: `Bearer ${token}` } })
+    if (status === 200) acceptedAt = Math.max(acceptedAt, at)
+    return status
+  }
+  stack.process('keys').kill('SIGSTOP')
+  try {
+    const body = { schemas: [patchUrn], Operations: [{ op: 'replace', path: 'active', value: false }] }
+    const scimClient = { tenantId: bank.id, scopes: ['admin:sync' as const], id: 'directory', label: 'Directory' }
+    const changed = await stack.caller('sync').call(scimClient, 'PATCH', `/scim/v2/Users/${id}`, {
+      body: Buffer.from(JSON.stringify(body)),
+      headers: { 'content-type': 'application/scim+json' },
+    })
+    expect(changed.status, changed.text).toBe(200)
+    const changedAt = performance.now()
+    const outcomes = async () => [...new Set(await Promise.all(stack.gateways.map(ask)))]
+    await expect.poll(outcomes, { timeout: patientMs, interval: 50 }).toEqual([503])
+    expect(acceptedAt - changedAt).toBeLessThan(withinMs)
+  } finally {
+    stack.process('keys').kill('SIGCONT')
+  }
+  await untilEverywhere(token, 'person_inactive', patientMs)
+})
