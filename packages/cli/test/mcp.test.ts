@@ -147,7 +147,7 @@ describe('the tools of postern mcp', () => {
   })
 
   test.each([
-    ['listFindings', { severity: ['grave'] }, 'severity'],
+    ['listFindings', { severity: ['grave'] }, '`severity` must be one of critical, high, medium, low.\n(bad_request'],
     ['listFindings', { colour: 'red' }, 'colour'],
     ['createFinding', { ...late, titel: 'x' }, 'titel'],
     ['createFinding', { title: 'No more' }, 'Required arguments are missing: condition, severity.'],

@@ -115,11 +115,10 @@ function nextPage(headers: Headers): Readonly<Record<string, string>> {
 }
 
 function describeProblem({ problem, code, requestId }: PosternProblem): string {
-  const faults = (problem.errors ?? []).map(
-    ({ parameter, pointer, detail }) => `${parameter ?? pointer ?? ''} ${detail}`,
-  )
-  const lines = [problem.detail ?? problem.title, ...faults, `(${code}, request ${requestId})`]
-  return lines.map((line) => line.trim()).join('\n')
+  const said = problem.detail ?? problem.title
+  const faults = (problem.errors ?? []).filter(({ detail }) => !said.includes(detail.replace(/\.$/, '')))
+  const lines = [said, ...faults.map(({ parameter, pointer, detail }) => `${parameter ?? pointer ?? ''} ${detail}`)]
+  return [...lines, `(${code}, request ${requestId})`].join('\n')
 }
 
 function refusal(text: string): CallToolResult {
