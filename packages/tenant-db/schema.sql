@@ -52,6 +52,7 @@ create table tenancy.change_batch (
   "position" bigint,
   committed_at timestamp(3) with time zone,
   ended_at pg_lsn,
+  began_at timestamp(3) with time zone not null default now(),
   constraint change_batch_pk PRIMARY KEY (tenant_id, id),
   constraint change_batch_position_unique UNIQUE (tenant_id, "position"),
   constraint change_batch_ends CHECK ((((made_by IS NULL) = (committed_at IS NOT NULL)) AND ((("position" IS NOT NULL) OR (ended_at IS NOT NULL)) = (made_by IS NULL))))
@@ -66,9 +67,11 @@ create policy postern_tenancy_delete on tenancy.change_batch as permissive for d
 create policy postern_tenancy_insert on tenancy.change_batch as permissive for insert to postern_tenancy with check (true);
 create policy postern_tenancy_select on tenancy.change_batch as permissive for select to postern_tenancy using (true);
 create policy postern_tenancy_update on tenancy.change_batch as permissive for update to postern_tenancy using (true) with check (true);
-create policy tenant_only on tenancy.change_batch as restrictive for all to postern_findings, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_select on tenancy.change_batch as permissive for select to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on tenancy.change_batch as restrictive for all to postern_findings, postern_owner, postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant select on table tenancy.change_batch to postern_findings;
 grant delete, insert, select, update on table tenancy.change_batch to postern_tenancy;
+grant select on table tenancy.change_batch to postern_universe;
 
 create table tenancy.change_head (
   tenant_id uuid not null,
@@ -83,9 +86,11 @@ create policy postern_findings_select on tenancy.change_head as permissive for s
 create policy postern_tenancy_insert on tenancy.change_head as permissive for insert to postern_tenancy with check (true);
 create policy postern_tenancy_select on tenancy.change_head as permissive for select to postern_tenancy using (true);
 create policy postern_tenancy_update on tenancy.change_head as permissive for update to postern_tenancy using (true) with check (true);
-create policy tenant_only on tenancy.change_head as restrictive for all to postern_findings, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_select on tenancy.change_head as permissive for select to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on tenancy.change_head as restrictive for all to postern_findings, postern_owner, postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant select on table tenancy.change_head to postern_findings;
 grant insert, select, update on table tenancy.change_head to postern_tenancy;
+grant select on table tenancy.change_head to postern_universe;
 
 create table tenancy.directory_name (
   tenant_id uuid not null,

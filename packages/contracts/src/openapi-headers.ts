@@ -1,3 +1,4 @@
+import { nextUpdatedSinceHeader } from './page.ts'
 import { mediaTypesOf } from './media-types.ts'
 import { type Route, headersOnEveryAnswer } from './route.ts'
 import { isRepeatable, problemsOf } from './route-problems.ts'
@@ -21,6 +22,11 @@ const responseHeaders = {
   Link: ['Link', 'The next page (RFC 8288), if there is one', '</api/v1/findings?cursor=WyJhIl0>; rel="next"'],
   Vary: ['Vary', 'The request headers that the response depends on', 'accept'],
   TotalCount: ['X-Total-Count', 'With `count=true`: the number of resources on all pages', '1204'],
+  NextUpdatedSince: [
+    nextUpdatedSinceHeader,
+    'The value of `updated_since` for the next load. All pages of a load have the value of the first one',
+    '2026-11-21T09:30:00.000Z_1042',
+  ],
   Disposition: [
     'Content-Disposition',
     'For a CSV: `attachment` and the file name',
@@ -64,6 +70,11 @@ export function requiredHeadersOf(route: Route, status: number): string[] {
   ]
 }
 
+/** Whether it is a list that can be loaded incrementally with `updated_since`. */
+export function isSyncedList({ query }: Pick<Route, 'query'>): boolean {
+  return query?.shape['cursor'] !== undefined && query.shape['updated_since'] !== undefined
+}
+
 function keysOf(route: Route, status: number): HeaderKey[] {
   const keys: HeaderKey[] = ['RequestId', 'ApiVersion']
   if (route.access.kind !== 'public' && status !== 401) keys.push('RateLimitPolicy', 'RateLimit', 'KeyExpiresAt')
@@ -79,6 +90,7 @@ function keysOf(route: Route, status: number): HeaderKey[] {
     if (mediaTypesOf(route).includes('text/csv')) keys.push('Disposition')
     if (route.query?.shape['cursor'] !== undefined) keys.push('Link')
     if (route.query?.shape['count'] !== undefined) keys.push('TotalCount')
+    if (isSyncedList(route)) keys.push('NextUpdatedSince')
     if (isRepeatable(route)) keys.push('Replayed')
   }
   if (status === 304) keys.push('ETag')

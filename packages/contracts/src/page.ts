@@ -80,19 +80,41 @@ export function anyOf<const T extends readonly [string, ...string[]]>(values: T)
     .meta({ description: `Any of: ${values.join(', ')}; repeated or comma-separated`, examples: [values[0]] })
 }
 
+export const nextUpdatedSinceHeader = 'Postern-Next-Updated-Since'
+
 const safetyLagMs = 30_000
 
+/** A time and a position of the feed, as the header hands them out. */
+const feedMark = z
+  .string()
+  .regex(/^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z_(?:0|[1-9][0-9]{0,17})$/)
+  .refine((mark) => momentSchema.safeParse(mark.slice(0, mark.indexOf('_'))).success)
+
 /** Changes from 30 seconds earlier are included, because a change has the start time of its transaction. */
-export const updatedSince = momentSchema
-  .transform((moment) => {
+export const updatedSince = z
+  .union([momentSchema, feedMark], { error: 'must be a time, or a value of Postern-Next-Updated-Since' })
+  .transform((given) => {
+    const [moment = '', position] = given.split('_', 2)
     const earliest = Date.parse('0001-01-01T00:00:00Z')
-    return new Date(Math.max(Date.parse(moment) - safetyLagMs, earliest)).toISOString()
+    const from = new Date(Math.max(Date.parse(moment) - safetyLagMs, earliest)).toISOString()
+    return position === undefined ? from : `${from}_${position}`
   })
   .optional()
   .meta({
-    description:
-      'Changed at this time or later, or in the 30 seconds before it. Pass the time of your last request: you miss no change that is committed within 30 seconds, and can get some changes twice. `GET /changes` also has changes that take longer, such as large pushes',
+    description: `Changed since an earlier request: pass the \`${nextUpdatedSinceHeader}\` of its response. You miss no change, and can get some twice. A time also works: changed at this time or later, or in the 30 seconds before it`,
   })
+
+export interface UpdatedSince {
+  /** RFC 3339, 30 seconds earlier than the client sent. */
+  readonly from: string
+  /** Of the change feed. */
+  readonly position: string | undefined
+}
+
+export function parseUpdatedSince(parsed: string): UpdatedSince {
+  const [from = '', position] = parsed.split('_', 2)
+  return { from, position }
+}
 
 /** Repeated or comma-separated texts; any may match. A text with commas is also matched as a whole. */
 export function textFilter(item: z.ZodType<string, string>, description: string) {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Route } from '@postern/contracts'
+import { type Route, isSyncedList, nextUpdatedSinceHeader, updatedSince } from '@postern/contracts'
 import type { TenantContext } from '@postern/signed-context'
 import type { FastifyRequest } from 'fastify'
 import type { z } from 'zod'
@@ -12,9 +12,13 @@ export interface Page<Key> {
   /** Undefined on the first page. */
   readonly after: Key | undefined
   readonly wantsTotal: boolean
+  /** Whether `nextUpdatedSince` is to be called, with the end of the feed no later than the rows are read. */
+  readonly wantsMark: boolean
   /** `onward`: the start of the next page if these rows are fewer. */
   finish<Row>(rows: readonly Row[], keyOf: (row: Row) => Key, onward?: Key): Row[]
   total(count: number): void
+  /** Every page of the load sends the value of the first one. */
+  nextUpdatedSince(mark: string): void
 }
 
 export interface PageInput {
@@ -32,17 +36,27 @@ export interface PageInput {
 export function openPage<Key>(input: PageInput, route: Route, key: z.ZodType<Key>): Page<Key> {
   const { query, context, answer, raw } = input
   const binding = bindingOf(context.tenantId, route, raw)
+  const cursor = query.cursor === undefined ? undefined : readCursor(query.cursor, binding, key)
+  let mark: string | undefined
+  const nextUpdatedSince = (value: string): void => {
+    mark = value
+    answer.header(nextUpdatedSinceHeader, value)
+  }
+  if (cursor?.mark !== undefined) nextUpdatedSince(cursor.mark)
   return {
     limit: query.limit,
-    after: query.cursor === undefined ? undefined : readCursor(query.cursor, binding, key),
+    after: cursor?.key,
     wantsTotal: query.count === 'true',
+    wantsMark: cursor === undefined && isSyncedList(route),
+    nextUpdatedSince,
     finish: (rows, keyOf, onward) => {
       const page = rows.slice(0, query.limit)
       const last = page.at(-1)
       const next = rows.length > query.limit && last !== undefined ? keyOf(last) : onward
       if (next !== undefined) {
-        const cursor = Buffer.from(JSON.stringify([binding, next])).toString('base64url')
-        answer.header('link', `<${nextTarget(raw, cursor)}>; rel="next"`)
+        const parts = mark === undefined ? [binding, next] : [binding, next, mark]
+        const nextCursor = Buffer.from(JSON.stringify(parts)).toString('base64url')
+        answer.header('link', `<${nextTarget(raw, nextCursor)}>; rel="next"`)
       }
       return page
     },
@@ -50,17 +64,18 @@ export function openPage<Key>(input: PageInput, route: Route, key: z.ZodType<Key
   }
 }
 
-function readCursor<Key>(cursor: string, binding: string, key: z.ZodType<Key>): Key {
+function readCursor<Key>(cursor: string, binding: string, key: z.ZodType<Key>): { key: Key; mark: string | undefined } {
   let value: unknown
   try {
     value = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'), storable)
   } catch {
     throw refuse()
   }
-  if (!Array.isArray(value) || value.length !== 2 || value[0] !== binding) throw refuse()
+  if (!Array.isArray(value) || value.length < 2 || value.length > 3 || value[0] !== binding) throw refuse()
   const parsed = key.safeParse(value[1])
-  if (!parsed.success) throw refuse()
-  return parsed.data
+  const mark = updatedSince.safeParse(value[2])
+  if (!parsed.success || !mark.success) throw refuse()
+  return { key: parsed.data, mark: mark.data === undefined ? undefined : String(value[2]) }
 }
 
 /** PostgreSQL cannot store NUL or lone surrogates. */

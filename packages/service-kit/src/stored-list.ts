@@ -22,6 +22,8 @@ export interface StoredList<R extends Route, Tx, Asked, Row, Key> {
   asked(input: ContractInput<R>): Asked | Promise<Asked>
   /** Whether the parent of the list exists; otherwise 404. */
   isThere?(tx: Tx, asked: Asked): Promise<boolean>
+  /** For lists with `updated_since`: where the change feed ends. */
+  mark?(tx: Tx): Promise<string>
   list(tx: Tx, asked: Asked, place: Place<Key>): Promise<readonly Row[]>
   count(tx: Tx, asked: Asked): Promise<number>
   keyOf(row: Row, asked: Asked): Key
@@ -38,17 +40,19 @@ export function storedList<const R extends PagedRoute, Tx, Asked, Row, Key>(
     page: async (input: ContractInput<R> & PageInput) => {
       const page = openPage(input, route, parts.key(input))
       const asked = await parts.asked(input)
-      const [there, rows, total] = await source.read(
+      const [there, rows, total, mark] = await source.read(
         input.context,
         async (tx) =>
           await Promise.all([
             isThere?.(tx, asked),
             parts.list(tx, asked, { after: page.after, limit: page.limit + 1 }),
             page.wantsTotal ? parts.count(tx, asked) : undefined,
+            page.wantsMark ? parts.mark?.(tx) : undefined,
           ]),
       )
       if (there === false) throw problem('not_found')
       if (total !== undefined) page.total(total)
+      if (mark !== undefined) page.nextUpdatedSince(mark)
       const shown = page.finish(rows, (row) => parts.keyOf(row, asked)).map((row) => parts.show(row, asked))
       return shown as readonly object[] as AnswerBody<R>
     },
@@ -58,6 +62,8 @@ export function storedList<const R extends PagedRoute, Tx, Asked, Row, Key>(
       if (isThere !== undefined && !(await source.read(input.context, async (tx) => await isThere(tx, asked)))) {
         throw problem('not_found')
       }
+      const mark = page.wantsMark ? await source.read(input.context, async (tx) => await parts.mark?.(tx)) : undefined
+      if (mark !== undefined) page.nextUpdatedSince(mark)
       const rows = streamList(source, input.context, {
         after: page.after,
         size: exportBatch,

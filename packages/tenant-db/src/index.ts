@@ -1,3 +1,4 @@
+export { findChangedFrom, findFeedMark } from './feed-mark.ts'
 export { arrayLiteral } from './array-literal.ts'
 export type { MigrateOptions } from './migrate.ts'
 export { MigrationRefusedError, migrate, tenancyMigrations } from './migrate.ts'

@@ -37,6 +37,37 @@ async function someEntities(count: number, tenant = newTenant()) {
   return tenant
 }
 
+describe('an incremental load', () => {
+  test.each(['/api/v1/entities', '/api/v1/people', '/api/v1/test-procedures'])(
+    '%s hands out the next updated_since, and accepts it',
+    async (target) => {
+      const tenant = await someEntities(1)
+      for (const accept of ['application/json', 'text/csv']) {
+        const answer = await get(tenant, target, { accept })
+        const mark = String(answer.headers['postern-next-updated-since'])
+        expect([answer.status, mark]).toEqual([200, expect.stringMatching(/Z_[0-9]+$/)])
+        expect((await get(tenant, `${target}?updated_since=${mark}`)).status).toBe(200)
+      }
+    },
+  )
+
+  test('loses no change that is committed late', async () => {
+    const tenant = await someEntities(2)
+    const mark = String((await get(tenant, path)).headers['postern-next-updated-since'])
+    await universe.asSuperuser.system(async (tx) => {
+      const change = `update universe.entity set name = 'Late', version = version + 1, updated_at = now() - interval '1 hour'
+        where tenant_id = $1 and external_id = 'e0'`
+      await tx.execute({ text: change, values: [tenant.tenantId] })
+      const began = `update tenancy.change_batch set began_at = now() - interval '1 hour'
+        where tenant_id = $1 and made_by = pg_current_xact_id()`
+      await tx.execute({ text: began, values: [tenant.tenantId] })
+    })
+    const namesSince = async (since: string) => (await list(tenant, `?updated_since=${since}`)).map(({ name }) => name)
+    expect(await namesSince(mark)).toContain('Late')
+    expect(await namesSince(mark.split('_', 1)[0] ?? '')).not.toContain('Late')
+  })
+})
+
 describe('reading an entity', () => {
   test('is refused unsigned, by a stranger, again, elsewhere, and without read:universe', async () => {
     const tenant = await someEntities(1)

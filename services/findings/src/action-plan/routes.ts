@@ -11,6 +11,7 @@ import {
 } from '@postern/contracts'
 import { type App, type ContractInput, type Place, contractRoute, problem, storedList } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
+import { findFeedMark, findUpdatedSince } from '../updated-since/store.ts'
 import type { Deps } from '../deps.ts'
 import { prepareWrite } from '../prepare-write.ts'
 import { getFindingId } from '../finding/get-finding-id.ts'
@@ -42,7 +43,11 @@ export function actionPlanRoutes(
     return mayRead(input.context) ? planAsRead(stored, day) : planStub(stored)
   }
 
-  const list = (findings: readonly ResourceAddress[] | undefined, query: ListQuery) => {
+  const list = async (
+    findings: readonly ResourceAddress[] | undefined,
+    input: { readonly query: ListQuery } & Pick<ContractInput<typeof listRoute>, 'context'>,
+  ) => {
+    const { query } = input
     const day = today()
     const filter = {
       status: query.status,
@@ -53,14 +58,15 @@ export function actionPlanRoutes(
       dueBefore: query.due_before,
       externalId: query.external_id,
       text: query.q,
-      updatedSince: query.updated_since === undefined ? undefined : new Date(query.updated_since),
+      updatedSince: await findUpdatedSince(db, input),
     }
     return { sort: query.sort, day, filter }
   }
-  type List = ReturnType<typeof list>
+  type List = Awaited<ReturnType<typeof list>>
   const plans = {
     source: db,
     exportBatch: 250,
+    mark: findFeedMark,
     key: ({ query }: { readonly query: ListQuery }) => actionPlanList.keySchema(query.sort),
     list: async (tx: Tx, { filter, sort }: List, place: Place<Key>) =>
       await listActionPlans(tx, filter, { sort, ...place }),
@@ -70,11 +76,11 @@ export function actionPlanRoutes(
   }
   storedList(app, listRoute, {
     ...plans,
-    asked: ({ query }) => list(query.finding_id?.map(parseResourceAddress), query),
+    asked: async (input) => await list(input.query.finding_id?.map(parseResourceAddress), input),
   })
   storedList(app, listActionPlansOfFinding, {
     ...plans,
-    asked: async (input) => list([{ by: 'id', id: await getFindingId(db, input) }], input.query),
+    asked: async (input) => await list([{ by: 'id', id: await getFindingId(db, input) }], input),
   })
 
   contractRoute(app, getActionPlan, async ({ params, context, answer }) => {

@@ -24,6 +24,7 @@ import {
   streamList,
 } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
+import { findFeedMark, findUpdatedSince } from '../updated-since/store.ts'
 import type { Deps } from '../deps.ts'
 import { prepareWrite } from '../prepare-write.ts'
 import { actorOf, assertVersion, entityTag, mayRead, requireIfMatch } from '../request.ts'
@@ -53,6 +54,7 @@ export function findingRoutes(
 
   const resolveFilter = async (input: { readonly query: Query } & Pick<RequestInfo, 'context' | 'requestId'>) => ({
     ...filterOf(input.query, today()),
+    updatedSince: await findUpdatedSince(db, input),
     entityIds: await entitiesOfFilter(input.query, input, universe),
   })
 
@@ -67,13 +69,15 @@ export function findingRoutes(
     page: async (input) => {
       const { sort, page, filter, keyOf } = await listOf(input)
       const day = today()
-      const [rows, total] = await db.read(input.context, async (tx) =>
+      const [rows, total, mark] = await db.read(input.context, async (tx) =>
         Promise.all([
           listFindingTexts(tx, filter, { sort, after: page.after, limit: page.limit + 1 }, day),
           page.wantsTotal ? countFindings(tx, filter) : undefined,
+          page.wantsMark ? findFeedMark(tx) : undefined,
         ]),
       )
       if (total !== undefined) page.total(total)
+      if (mark !== undefined) page.nextUpdatedSince(mark)
       const texts = page.finish(rows, keyOf)
       const { expand: wanted = [] } = input.query
       if (wanted.length === 0) return JsonText.list(texts)
@@ -88,6 +92,7 @@ export function findingRoutes(
     all: async function* (input) {
       const { sort, page, filter, keyOf } = await listOf(input)
       const day = today()
+      if (page.wantsMark) page.nextUpdatedSince(await db.read(input.context, findFeedMark))
       yield* streamList(db, input.context, {
         after: page.after,
         size: exportBatch,
@@ -211,7 +216,6 @@ export function filterOf(query: Query, today: string): FindingFilter {
     targetBefore: query.target_before,
     externalId: query.external_id,
     text: query.q,
-    updatedSince: query.updated_since === undefined ? undefined : new Date(query.updated_since),
   }
 }
 

@@ -9,6 +9,7 @@ import {
   problem,
   streamList,
 } from '@postern/service-kit'
+import { findUpdatedSince } from '../updated-since/store.ts'
 import type { Deps } from '../deps.ts'
 import { type FindingFilter, findingStamps, listFindingStamps } from '../finding/list/store.ts'
 import { filterOf } from '../finding/routes.ts'
@@ -36,6 +37,7 @@ export function poamRoutes(app: App, { db, now, universe }: Pick<Deps, 'db' | 'n
     const today = now().toISOString().slice(0, 10)
     const filter = {
       ...filterOf({ ...query, status: query.status ?? [...poamStatuses] }, today),
+      updatedSince: await findUpdatedSince(db, { query, context }),
       entityIds: await entitiesOfFilter(query, { context, requestId }, universe),
     }
     const search = new URLSearchParams((raw.raw.url ?? '').split('?', 2)[1] ?? '')

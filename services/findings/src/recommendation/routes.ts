@@ -10,6 +10,7 @@ import {
 } from '@postern/contracts'
 import { type App, type ContractInput, type Place, contractRoute, problem, storedList } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
+import { findFeedMark, findUpdatedSince } from '../updated-since/store.ts'
 import type { Deps } from '../deps.ts'
 import { getFindingId } from '../finding/get-finding-id.ts'
 import { lockFinding } from '../finding/store.ts'
@@ -58,9 +59,15 @@ export function recommendationRoutes(
     return mayRead(input.context) ? stored : recommendationStub(stored)
   }
 
+  const list = async (
+    findings: readonly ResourceAddress[] | undefined,
+    input: { readonly query: ListQuery } & Pick<ContractInput<typeof listRoute>, 'context'>,
+  ) => listOf(findings, input.query, await findUpdatedSince(db, input))
+
   const recommendations = {
     source: db,
     exportBatch: 250,
+    mark: findFeedMark,
     key: ({ query }: { readonly query: ListQuery }) => recommendationList.keySchema(query.sort),
     list: async (tx: Tx, { filter, sort }: List, place: Place<Key>) =>
       await listRecommendations(tx, filter, { sort, ...place }),
@@ -70,11 +77,11 @@ export function recommendationRoutes(
   }
   storedList(app, listRoute, {
     ...recommendations,
-    asked: ({ query }) => listOf(query.finding_id?.map(parseResourceAddress), query),
+    asked: async (input) => await list(input.query.finding_id?.map(parseResourceAddress), input),
   })
   storedList(app, listRecommendationsOfFinding, {
     ...recommendations,
-    asked: async (input) => listOf([{ by: 'id', id: await getFindingId(db, input) }], input.query),
+    asked: async (input) => await list([{ by: 'id', id: await getFindingId(db, input) }], input),
   })
 
   contractRoute(app, getRecommendation, async ({ params, context, answer }) => {
@@ -164,7 +171,7 @@ type ListQuery = Omit<ContractInput<typeof listRoute>['query'], 'finding_id'>
 
 type List = ReturnType<typeof listOf>
 
-function listOf(findings: readonly ResourceAddress[] | undefined, query: ListQuery) {
+function listOf(findings: readonly ResourceAddress[] | undefined, query: ListQuery, updatedSince: Date | undefined) {
   return {
     sort: query.sort,
     filter: {
@@ -172,7 +179,7 @@ function listOf(findings: readonly ResourceAddress[] | undefined, query: ListQue
       findings,
       externalId: query.external_id,
       text: query.q,
-      updatedSince: query.updated_since === undefined ? undefined : new Date(query.updated_since),
+      updatedSince,
     },
   }
 }

@@ -22,6 +22,7 @@ import {
   storedList,
   streamList,
 } from '@postern/service-kit'
+import { findChangedFrom, findFeedMark } from '../updated-since/store.ts'
 import type { Deps } from '../deps.ts'
 import { parseNodeAddress } from '../hierarchy/rules.ts'
 import type { ListKey } from '../list/store.ts'
@@ -55,7 +56,7 @@ export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings
   }
 
   const listOf = async (input: ContractInput<typeof listRoute>) => {
-    const filter = filterOf(input.query)
+    const filter = filterOf(input.query, await findChangedFrom(db, input.context, input.query.updated_since))
     const sort = sortOf(input.query.sort, filter)
     const page = openPage(input, listRoute, entityKeySchema(sort))
     const { hierarchy } = filter
@@ -68,8 +69,9 @@ export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings
   contractList(app, listRoute, {
     page: async (input) => {
       const { list, page } = await listOf(input)
-      const [rows, total] = await db.read(input.context, async (tx) => read(tx, page, list))
+      const [rows, total, mark] = await db.read(input.context, async (tx) => read(tx, page, list))
       if (total !== undefined) page.total(total)
+      if (mark !== undefined) page.nextUpdatedSince(mark)
       const day = today()
       const entities = page.finish(rows, (row) => row.key).map((row) => asRead(row.entity, day))
       const { expand: wanted = [] } = input.query
@@ -79,6 +81,7 @@ export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings
     },
     all: async function* (input) {
       const { list, page } = await listOf(input)
+      if (page.wantsMark) page.nextUpdatedSince(await db.read(input.context, findFeedMark))
       yield* readAll(input.context, page, list)
     },
   })
@@ -130,6 +133,7 @@ async function read(tx: Tx, page: Page<ListKey>, { filter, sort }: EntityList) {
   return await Promise.all([
     listEntities(tx, { filter, sort, after: page.after, limit: page.limit + 1 }),
     page.wantsTotal ? countEntities(tx, filter) : undefined,
+    page.wantsMark ? findFeedMark(tx) : undefined,
   ])
 }
 
@@ -148,7 +152,7 @@ function childrenOf({ params, query }: ChildrenInput) {
   return { top, filter, sort: childrenSort(query) }
 }
 
-function filterOf(query: ContractInput<typeof listRoute>['query']): EntityFilter {
+function filterOf(query: ContractInput<typeof listRoute>['query'], updatedSince: string | undefined): EntityFilter {
   const { parent_id, hierarchy, subtree_of } = query
   return {
     type: query.type,
@@ -172,7 +176,7 @@ function filterOf(query: ContractInput<typeof listRoute>['query']): EntityFilter
     externalId: query.external_id,
     connectorId: query.connector_id,
     missing: query.missing === undefined ? undefined : query.missing === 'true',
-    updatedSince: query.updated_since,
+    updatedSince,
     search: query.q,
   }
 }

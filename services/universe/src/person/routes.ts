@@ -1,6 +1,7 @@
 import { getPerson, listPeople as listRoute, parseResourceAddress } from '@postern/contracts'
 import { type LookupPeopleAnswer, internalPaths, lookupPeopleBodySchema } from '@postern/contracts/internal'
 import { type App, type ContractInput, contractRoute, internalRoute, problem, storedList } from '@postern/service-kit'
+import { findChangedFrom, findFeedMark } from '../updated-since/store.ts'
 import type { Deps } from '../deps.ts'
 import { type PersonFilter, countPeople, findPerson, listPeople, lookUpPeople, personKeySchema } from './store.ts'
 
@@ -8,7 +9,8 @@ export function personRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   storedList(app, listRoute, {
     source: db,
     key: ({ query }) => personKeySchema(query.sort),
-    asked: listOf,
+    asked: async (input) => listOf(input, await findChangedFrom(db, input.context, input.query.updated_since)),
+    mark: findFeedMark,
     list: async (tx, { filter, sort }, place) => await listPeople(tx, filter, { sort, ...place }),
     count: async (tx, { filter }) => await countPeople(tx, filter),
     keyOf: ({ key }) => key,
@@ -37,13 +39,13 @@ export function personRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   )
 }
 
-function listOf({ query }: ContractInput<typeof listRoute>) {
+function listOf({ query }: ContractInput<typeof listRoute>, updatedSince: string | undefined) {
   const { sort } = query
   const filter: PersonFilter = {
     email: query.email,
     active: query.active === undefined ? undefined : query.active === 'true',
     externalId: query.external_id,
-    updatedSince: query.updated_since,
+    updatedSince,
     search: query.q,
   }
   return { sort, filter }

@@ -5,6 +5,7 @@ import {
   lookupTestProceduresBodySchema,
 } from '@postern/contracts/internal'
 import { type App, type ContractInput, contractRoute, internalRoute, problem, storedList } from '@postern/service-kit'
+import { findChangedFrom, findFeedMark } from '../updated-since/store.ts'
 import type { Deps } from '../deps.ts'
 import {
   type TestProcedureFilter,
@@ -21,7 +22,8 @@ export function testProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     source: db,
     exportBatch,
     key: ({ query }) => testProcedureKeySchema(query.sort),
-    asked: listOf,
+    asked: async (input) => listOf(input, await findChangedFrom(db, input.context, input.query.updated_since)),
+    mark: findFeedMark,
     list: async (tx, { filter, sort }, place) => await listTestProcedures(tx, filter, { sort, ...place }),
     count: async (tx, { filter }) => await countTestProcedures(tx, filter),
     keyOf: ({ key }) => key,
@@ -56,7 +58,7 @@ export function testProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
 /** Test procedures of an export in memory. */
 const exportBatch = 250
 
-function listOf({ query }: ContractInput<typeof listRoute>) {
+function listOf({ query }: ContractInput<typeof listRoute>, updatedSince: string | undefined) {
   const { sort } = query
   const filter: TestProcedureFilter = {
     status: query.status,
@@ -69,7 +71,7 @@ function listOf({ query }: ContractInput<typeof listRoute>) {
     dueBefore: query.due_before,
     dueAfter: query.due_after,
     externalId: query.external_id,
-    updatedSince: query.updated_since,
+    updatedSince,
     search: query.q,
   }
   return { sort, filter }

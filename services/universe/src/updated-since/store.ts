@@ -1,0 +1,1 @@
+export { findChangedFrom, findFeedMark } from '@postern/tenant-db'
