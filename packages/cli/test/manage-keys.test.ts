@@ -45,6 +45,22 @@ async function postern(args: readonly string[], env: Record<string, string> = {}
   return { code, stdout: texts.out, stderr: texts.err }
 }
 
+test('the check of the sign-in file names the tenants that do not exist', async () => {
+  const file = { providers: [{ name: 'Staff', issuer: 'https://sso.example', tenant: { map: { a: tenant.slug } } }] }
+  const check = async (otherwise: string) => {
+    const [staff] = file.providers
+    const providers = [{ ...staff, tenant: { ...staff?.tenant, otherwise } }]
+    const token = join(stack.home, 'token.txt')
+    await writeFile(token, 'no token')
+    return await postern(['sign-in', 'check', '--token', token], { POSTERN_SIGN_IN: JSON.stringify({ providers }) })
+  }
+  const wrong = await check('harbour-line')
+  expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringContaining('Staff: tenant.otherwise names harbour-line')])
+  expect(wrong.stderr).not.toContain(tenant.slug)
+  // The control: then the token is read.
+  expect((await check(other.id)).stderr).toContain('(not_a_jwt)')
+})
+
 /** The arguments that make a key; the last of an option counts. */
 function withDefaults(...args: readonly string[]): readonly string[] {
   const words = `keys create --tenant ${tenant.slug} --label made-by-a-test --scope read:findings --expires 30d --json`

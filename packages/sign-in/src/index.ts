@@ -18,5 +18,12 @@ export {
   shorten,
   signInCodes,
 } from './refusal.ts'
-export { type SignInProvider, parseSignIn, readSignIn, signInEnvironment, signInProviders } from './settings.ts'
+export {
+  type SignInProvider,
+  listNamedTenants,
+  parseSignIn,
+  readSignIn,
+  signInEnvironment,
+  signInProviders,
+} from './settings.ts'
 export { type TokenCheck, inspectToken, verifyToken } from './verify-token.ts'

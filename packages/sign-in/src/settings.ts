@@ -55,6 +55,18 @@ export interface DirectoryMatch {
   readonly isRequired: boolean
 }
 
+/** The tenants that the file names, with their place. They may not exist. */
+export function listNamedTenants(
+  providers: readonly SignInProvider[],
+): readonly { readonly provider: string; readonly member: string; readonly reference: string }[] {
+  return providers.flatMap(({ name, tenant }) => [
+    ...[...tenant.map].map(([value, reference]) => ({ provider: name, member: `tenant.map[${value}]`, reference })),
+    ...(tenant.otherwise === undefined
+      ? []
+      : [{ provider: name, member: 'tenant.otherwise', reference: tenant.otherwise }]),
+  ])
+}
+
 const line = z.string().min(1).max(500)
 const pointer = z.string().refine((given) => parsePointer(given) !== undefined, {
   message: 'must be a JSON Pointer (RFC 6901) such as /resource_access/postern-console/roles',

@@ -1,9 +1,11 @@
 import {
   type Grant,
   type SignInProvider,
+  type SignInRefusal,
   type TokenCheck,
   explainRefusal,
   findClaim,
+  listNamedTenants,
   openKeySet,
   readGrants,
   readSignIn,
@@ -13,10 +15,11 @@ import { decodeJwt } from 'jose'
 import { Failure, unavailable, usage } from '../failure.ts'
 import { describeFailure, obtainToken } from '../obtain-token.ts'
 import { exitCodes } from '../exit-code.ts'
-import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
+import { type CommandContext, type OutputOptions, printJson, withKeysService } from '../session.ts'
 import { readSetting } from '../settings.ts'
 import { sheet } from '../table.ts'
 import { readWholeText } from '../text-file.ts'
+import { allTenants } from './tenants.ts'
 
 const names = [
   'POSTERN_SIGN_IN',
@@ -37,6 +40,8 @@ type CheckOptions = OutputOptions & {
 /** Signs in or reads a token, with the settings of gateway and console, and shows what Postern reads from it. */
 export async function checkSignIn(context: CommandContext, options: CheckOptions): Promise<void> {
   const providers = await readProviders(context)
+  const tenants = await readTenants(context)
+  if (tenants !== undefined) assertTenantsExist(providers, tenants)
   const token =
     options.token === undefined
       ? await signIn(context, chooseProvider(providers, options.provider), options)
@@ -51,7 +56,7 @@ export async function checkSignIn(context: CommandContext, options: CheckOptions
   const { claims, provider } = readUnverified(token, providers)
   const read = provider === undefined ? [] : describeReading(provider, claims, check)
   const masked = Object.entries(claims).map(([name, value]): [string, string] => [name, mask(value)])
-  const refusal = check.kind === 'valid' ? check.person.withoutRoles : check.refusal
+  const refusal = findRefusal(check, tenants)
   const report = {
     provider: provider?.name ?? null,
     claims: Object.fromEntries(masked),
@@ -67,6 +72,30 @@ export async function checkSignIn(context: CommandContext, options: CheckOptions
   if (refusal === undefined) return
   const line = `nobody is signed in: ${explainRefusal(refusal)} (${refusal.code})`
   throw new Failure(exitCodes.unexpected, line, { ...refusal, detail: line })
+}
+
+/** The ids and slugs of all tenants. Undefined without the operator's settings. */
+async function readTenants({ env }: CommandContext): Promise<ReadonlySet<string> | undefined> {
+  if ((await readSetting(env, 'POSTERN_KEYS_URL')) === undefined) return undefined
+  const tenants = await withKeysService(env, allTenants)
+  return new Set(tenants.flatMap(({ id, slug }) => [id, slug]))
+}
+
+function assertTenantsExist(providers: readonly SignInProvider[], tenants: ReadonlySet<string>): void {
+  const unknown = listNamedTenants(providers).filter(({ reference }) => !tenants.has(reference))
+  if (unknown.length === 0) return
+  const places = unknown.map(({ provider, member, reference }) => `${provider}: ${member} names ${reference}`)
+  const line = `the sign-in file names tenants that do not exist. Create them, or correct the file: ${places.join('; ')}`
+  throw new Failure(exitCodes.unexpected, line, { code: 'tenant_unknown', detail: line })
+}
+
+/** Why nobody is signed in. The gateway refuses a person if none of the tenants exists. */
+function findRefusal(check: TokenCheck, tenants: ReadonlySet<string> | undefined): SignInRefusal | undefined {
+  if (check.kind === 'refused') return check.refusal
+  const { grants, withoutRoles } = check.person
+  const named = grants.map(({ tenant }) => tenant)
+  if (tenants === undefined || named.some((name) => tenants.has(name))) return withoutRoles
+  return { code: 'tenant_unknown', found: named.join(', ') }
 }
 
 const signInTimeoutMs = 300_000
@@ -146,6 +175,9 @@ function describeReading(
   return [
     row('subject', person === undefined ? undefined : mask(person.subject), provider.subject),
     row('name', person === undefined ? undefined : mask(person.name), provider.displayName),
+    ...(provider.directory === undefined
+      ? []
+      : [row('in the directory', maskName(person?.inDirectory?.name), [provider.directory.match])]),
     ...describeGrants(provider, claims, person?.grants ?? []).map(([name, value, pointers]) =>
       row(name, value, pointers),
     ),
@@ -168,6 +200,10 @@ function describeGrants(
     ['tenant', others.length === 0 ? only?.tenant : undefined, tenant.from],
     ['roles', only?.roles.join(', '), roles.from],
   ]
+}
+
+function maskName(name: string | undefined): string | undefined {
+  return name === undefined ? undefined : mask(name)
 }
 
 /** Shows the form of a value: two characters of a text, and the length of what is hidden. */

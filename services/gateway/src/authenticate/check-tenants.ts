@@ -1,5 +1,5 @@
 import type { Logger } from '@postern/service-kit'
-import type { SignInProvider } from '@postern/sign-in'
+import { type SignInProvider, listNamedTenants } from '@postern/sign-in'
 import type { TenantLookup } from './tenant-lookup.ts'
 
 /** Returns a check that logs each tenant of the sign-in file that does not exist, once. Repeat it until all are known. */
@@ -8,17 +8,12 @@ export function createTenantCheck(
   tenants: Pick<TenantLookup, 'obtain'>,
   logger: Pick<Logger, 'error'>,
 ): () => Promise<void> {
-  let unchecked = providers.flatMap(({ name, tenant }) => [
-    ...[...tenant.map].map(([value, reference]) => ({ provider: name, reference, member: `tenant.map[${value}]` })),
-    ...(tenant.otherwise === undefined
-      ? []
-      : [{ provider: name, reference: tenant.otherwise, member: 'tenant.otherwise' }]),
-  ])
+  let unchecked = listNamedTenants(providers)
   let isRunning = false
   return async () => {
     if (isRunning || unchecked.length === 0) return
     isRunning = true
-    const left: typeof unchecked = []
+    const left: (typeof unchecked)[number][] = []
     for (const place of unchecked) {
       const { kind } = await tenants.obtain(place.reference)
       if (kind === 'unavailable') left.push(place)
