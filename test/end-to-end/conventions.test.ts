@@ -309,10 +309,11 @@ describe('every list', () => {
     const policy = { authorization, 'if-match': '*' }
     await send(gateway, '/api/v1/key-policy', { method: 'PATCH', headers: policy, body: { max_key_days: 800 } })
     for (const { path } of lists) {
-      const target = `${targetOf(subjects, path)}${path.endsWith('/diff') ? '?from=0' : ''}`
+      const extra = path.endsWith('/diff') ? '?from=0' : path === '/api/v1/changes' ? '?limit=1000' : ''
+      const target = `${targetOf(subjects, path)}${extra}`
       const get = async (accept: string) => await send(gateway, target, { headers: { accept, authorization } })
       // Differences between versions are not counted, and the answer says so.
-      const isCounted = !path.endsWith('/diff')
+      const isCounted = !path.endsWith('/diff') && path !== '/api/v1/changes'
       const countTarget = `${target}${target.includes('?') ? '&' : '?'}count=true`
       const counted = await send(gateway, countTarget, { headers: { accept: 'application/json', authorization } })
       const steady = path === '/api/v1/members' ? members : anything
@@ -325,6 +326,19 @@ describe('every list', () => {
       )
       expect(parseCsv(table.text), target).toHaveLength(page.length + 1)
       expect([target, page.length > 0]).toEqual([target, true])
+      const joint = target.includes('?') ? '&' : '?'
+      for (const [format, whole] of [
+        ['ndjson', lines.length],
+        ['csv', parseCsv(table.text).length],
+      ] as const) {
+        const named = await send(gateway, `${target}${joint}format=${format}`, { headers: { authorization } })
+        const rows = format === 'csv' ? parseCsv(named.text).length : named.text.split('\n').length - 1
+        expect([target, format, named.status, rows]).toEqual([target, format, 200, whole])
+      }
+      const { json, headers } = await send(gateway, `${target}${joint}envelope=true`, { headers: { authorization } })
+      expect(headers['content-type']).toMatch(/^application\/vnd\.postern\.page\+json/)
+      const { items } = z.object({ items: steady, next: z.null(), total: z.null() }).parse(json)
+      expect(items, target).toEqual(page)
       expect(await get('application/pdf')).toMatchObject({ status: 406, code: 'not_acceptable' })
     }
     expect(lists.length).toBeGreaterThan(14)

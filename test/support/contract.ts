@@ -7,6 +7,7 @@ import {
   isScimTarget,
   itemSchemaOf,
   mediaTypesOf,
+  pageMediaType,
   membersOf,
   problemSchema,
   problemTypes,
@@ -159,6 +160,10 @@ function faultOfSuccess(
   if (!mediaTypesOf(route).includes(mediaType)) return 'in a media type that the contract does not have'
   if (mediaType === 'application/x-ndjson') return faultOfLines(route, answer.text, members)
   if (mediaType === 'text/csv') return faultOfCsv(route, answer.text, members)
+  if (mediaType === pageMediaType) {
+    const { data } = z.object({ items: z.unknown(), next: z.string().nullable() }).safeParse(answer.json)
+    return data === undefined ? 'with no page' : faultOfJson(limitedTo(contract.schema, members), data.items)
+  }
   return (
     faultOfJson(limitedTo(contract.schema, members), answer.json) ??
     unpublished(publishedOf(route).faultOfAnswer(answer.status, mediaType, answer.json, members))

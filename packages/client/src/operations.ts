@@ -142,11 +142,11 @@ export type BodyOf<N extends OperationName> = ContractOf<N>['body'] extends Sche
 
 type OneOrSeveral<V> = V extends readonly (infer E)[] ? E | readonly E[] : V
 
-/** The query without the cursor. Several values of a parameter mean any of them. */
+/** The query without the cursor and the form of the response. Several values of a parameter mean any of them. */
 export type QueryOf<N extends OperationName> = ContractOf<N>['query'] extends Schema
   ? {
-      readonly [P in Exclude<keyof ContractOf<N>['query']['_zod']['output'], 'cursor' | 'count'>]?: OneOrSeveral<
-        NonNullable<ContractOf<N>['query']['_zod']['output'][P]>
-      >
+      readonly [
+        P in Exclude<keyof ContractOf<N>['query']['_zod']['output'], 'cursor' | 'count' | 'format' | 'envelope'>
+      ]?: OneOrSeveral<NonNullable<ContractOf<N>['query']['_zod']['output'][P]>>
     }
   : Record<string, never>

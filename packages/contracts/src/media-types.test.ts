@@ -2,13 +2,20 @@ import { expect, test } from 'vitest'
 import { csvCell, itemSchemaOf, mediaTypesOf } from './media-types.ts'
 import { routeTable } from './route-table.ts'
 
-test('every paged list is available in three media types', () => {
-  const lists = routeTable.filter((route) => route.query?.shape['cursor'] !== undefined)
+test('every paged list is available in four media types', () => {
+  const lists = routeTable.filter(
+    (route) => route.query?.shape['cursor'] !== undefined || route.id === 'findings.list-changes',
+  )
   expect(lists.length).toBeGreaterThan(10)
   for (const route of routeTable) {
     expect([route.id, itemSchemaOf(route) !== undefined]).toEqual([route.id, lists.includes(route)])
     if (lists.includes(route)) {
-      expect(mediaTypesOf(route)).toEqual(['application/json', 'application/x-ndjson', 'text/csv'])
+      expect(mediaTypesOf(route)).toEqual([
+        'application/json',
+        'application/x-ndjson',
+        'text/csv',
+        'application/vnd.postern.page+json',
+      ])
     }
   }
 })

@@ -3,12 +3,32 @@ import type { Route } from './route.ts'
 
 export const linesMediaType = 'application/x-ndjson'
 
-/** RFC 4180 for CSV. */
-export const listMediaTypes = ['application/json', linesMediaType, 'text/csv'] as const
+/** A page of a list with what the headers say: for clients that see only bodies. */
+export const pageMediaType = 'application/vnd.postern.page+json'
 
-/** Undefined if the route is not a paged list. */
+/** RFC 4180 for CSV. */
+export const listMediaTypes = ['application/json', linesMediaType, 'text/csv', pageMediaType] as const
+
+const formats: Readonly<Record<string, string>> = {
+  json: 'application/json',
+  ndjson: linesMediaType,
+  csv: 'text/csv',
+}
+
+/** Undefined: the client names none in the query, so `Accept` decides. */
+export function mediaTypeAsked(query: unknown): string | undefined {
+  const member = (name: string): unknown =>
+    typeof query === 'object' && query !== null ? Reflect.get(query, name) : ''
+  const format = member('format')
+  const named = typeof format === 'string' ? formats[format] : undefined
+  const isPage = member('envelope') === 'true' && (named === undefined || named === 'application/json')
+  return isPage ? pageMediaType : named
+}
+
+/** Undefined if the route is not a list. */
 export function itemSchemaOf(route: Route): z.ZodType | undefined {
-  if (route.method !== 'GET' || route.query?.shape['cursor'] === undefined) return undefined
+  const { cursor, follow } = route.query?.shape ?? {}
+  if (route.method !== 'GET' || (cursor === undefined && follow === undefined)) return undefined
   const schema = route.answers[200]?.schema
   return schema instanceof z.ZodArray && schema.element instanceof z.ZodType ? schema.element : undefined
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { documentedSchema } from './each-on-its-own.ts'
 import { exampleOf } from './example.ts'
-import { columnsOf, csvCell, itemSchemaOf, linesMediaType } from './media-types.ts'
+import { columnsOf, csvCell, itemSchemaOf, linesMediaType, pageMediaType } from './media-types.ts'
 import { headerComponents, headerParameters, headersOf } from './openapi-headers.ts'
 import { problemDocument, problemMediaType, problemSchema, problemTypes, problemUri } from './problem.ts'
 import { tenantHeader } from './platform-headers.ts'
@@ -195,6 +195,7 @@ function exports(route: Route, schemas: Map<string, unknown>): Json {
   const described = schemaOf(item, 'output', schemas)
   const example = asJson(exampleIn(described, schemas))
   const columns = columnsOf(route)
+  const isFeed = route.query?.shape['follow'] !== undefined
   const rows = [columns, columns.map((name) => csvCell(example[name]))]
   return {
     'application/x-ndjson': {
@@ -206,6 +207,10 @@ function exports(route: Route, schemas: Map<string, unknown>): Json {
       'x-item-schema': described,
       example: `${JSON.stringify(example)}\n`,
     },
+    [pageMediaType]: {
+      schema: pageSchema(described, isFeed),
+      example: { items: [example], next: null, total: null, ...(isFeed ? { next_since: 'WzEsNDIsMV0' } : {}) },
+    },
     'text/csv': {
       schema: {
         type: 'string',
@@ -214,6 +219,25 @@ function exports(route: Route, schemas: Map<string, unknown>): Json {
       },
       'x-columns': columns,
       example: `${rows.map((cells) => cells.join(',')).join('\r\n')}\r\n`,
+    },
+  }
+}
+
+function pageSchema(item: unknown, isFeed: boolean): Json {
+  const text = { type: 'string' }
+  const textOrNull = { type: ['string', 'null'] }
+  const place = isFeed
+    ? { next_since: { ...text, description: 'The value of `since` for the next request' } }
+    : { next_cursor: { ...textOrNull, description: 'The `cursor` of the next page; null on the last one' } }
+  return {
+    type: 'object',
+    required: ['items', 'next', 'total'],
+    properties: {
+      items: { type: 'array', items: item, description: 'The resources of this page' },
+      next: { ...textOrNull, description: 'The next page, relative to this URL; null on the last one' },
+      total: { type: ['integer', 'null'], description: 'The resources on all pages with `count=true`; else null' },
+      ...place,
+      next_updated_since: { ...text, description: 'The value of `updated_since` for the next load' },
     },
   }
 }

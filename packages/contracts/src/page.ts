@@ -4,6 +4,17 @@ import { onceOrRepeated, patternOf, patternOfWords, withCommas } from './several
 
 const maxLimit = 1000
 
+/** The form of a list, for clients that cannot send `Accept` or read headers. */
+export const formQuery = {
+  format: z.enum(['json', 'ndjson', 'csv']).optional().meta({
+    description: 'The form of the list, instead of `Accept`: pages of JSON, or the whole list as NDJSON or CSV',
+  }),
+  envelope: z.enum(['true', 'false']).optional().meta({
+    description:
+      '`true` returns an object with the page as `items`, and `next`, `next_cursor` and `total` (with `count=true`) beside it, instead of an array with headers',
+  }),
+}
+
 /** A list returns a bare array; `Link` has the next page (RFC 8288). */
 export const pageQuery = {
   limit: z
@@ -25,6 +36,7 @@ export const pageQuery = {
     .optional()
     .meta({ description: 'Opaque position from the Link header of the previous page' }),
   count: z.enum(['true', 'false']).optional().meta({ description: '`true` adds X-Total-Count to a JSON page' }),
+  ...formQuery,
   csv: z.enum(['excel']).optional().meta({
     description:
       '`excel` adds a byte order mark to a CSV, so that Excel reads it as UTF-8. It does not affect JSON or NDJSON',

@@ -8,6 +8,8 @@ import {
   isRepeatable,
   itemSchemaOf,
   linesMediaType,
+  mediaTypeAsked,
+  pageMediaType,
   mediaTypesOf,
 } from '@postern/contracts'
 import { type TenantContext, parseAssertion } from '@postern/signed-context'
@@ -29,7 +31,7 @@ import {
 } from './idempotency.ts'
 import { inputErrors } from './input-errors.ts'
 import { parseJsonLines } from './json-body.ts'
-import { contentOf, valueOf } from './json-text.ts'
+import { JsonText, JsonTexts, contentOf, valueOf } from './json-text.ts'
 import type { Logger } from './logger.ts'
 import { normalizeBody, normalizeParameters } from './normalize-text.ts'
 import { problem } from './problem.ts'
@@ -282,10 +284,29 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
       if (body === undefined) return await reply.send()
       const type = mediaType === '' ? 'application/json' : mediaType
       const fields = fieldsAsked(inputs.query)
-      const sent = fields === undefined ? body : selectFields(valueOf(body), fields)
+      const page = fields === undefined ? body : selectFields(valueOf(body), fields)
+      const sent = type === pageMediaType ? withEnvelope(page, reply) : page
       return await reply.type(`${type}; charset=utf-8`).send(contentOf(sent))
     },
   })
+}
+
+/** The page, and what its headers say. `next` is relative, so that it is right behind a path prefix. */
+function withEnvelope(page: unknown, reply: FastifyReply): JsonText {
+  const header = (name: string): string | undefined => reply.getHeader(name)?.toString()
+  const search = /<[^>?]*(\?[^>]*)>/.exec(header('link') ?? '')?.[1]
+  const total = header('x-total-count')
+  const since = header('postern-next-since')
+  const rest = {
+    next: search ?? null,
+    total: total === undefined ? null : Number(total),
+    ...(since === undefined
+      ? { next_cursor: search === undefined ? null : new URLSearchParams(search).get('cursor') }
+      : { next_since: since }),
+    next_updated_since: header('postern-next-updated-since'),
+  }
+  const items = page instanceof JsonTexts ? page.text : JSON.stringify(page)
+  return new JsonText(`{"items":${items},${JSON.stringify(rest).slice(1)}`)
 }
 
 function isLargeAnswer(mediaType: string, query: unknown): boolean {
@@ -314,7 +335,8 @@ function assertInTime({ assertion }: TenantContext): void {
 function chooseMediaType(request: FastifyRequest, reply: FastifyReply, offered: readonly string[]): string {
   if (offered.length === 0) return ''
   if (offered.length > 1) reply.header('vary', 'accept')
-  const mediaType = negotiate(request.headers.accept, offered)
+  const asked = mediaTypeAsked(request.query)
+  const mediaType = asked !== undefined && offered.includes(asked) ? asked : negotiate(request.headers.accept, offered)
   if (mediaType === undefined)
     throw problem('not_acceptable', { detail: `This resource is available as ${offered.join(', ')}.` })
   return mediaType

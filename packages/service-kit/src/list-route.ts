@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream'
-import { type Route, columnsOf, csvText, maxExpanded } from '@postern/contracts'
+import { type Route, columnsOf, csvText, maxExpanded, pageMediaType } from '@postern/contracts'
 import { parseAssertion } from '@postern/signed-context'
 import { stringify } from 'csv-stringify'
 import {
@@ -33,7 +33,9 @@ export function contractList<const R extends Route, Item extends object>(
   const memory = createPageMemory()
   registerContract(app, route, async (input) => {
     assertExpandable(input)
-    if (input.mediaType === 'application/json') return await pageThatFits(page, input, memory)
+    const isPage = isPaged(input.mediaType)
+    assertPagedEnvelope(isPage, input.query)
+    if (isPage) return await pageThatFits(page, input, memory)
     const items = await begun(checked(app, route, all(input)))
     // A HEAD reads no rows.
     const fields = fieldsAsked(input.query)
@@ -67,7 +69,7 @@ function assertExpandable({
   readonly query: { readonly limit?: unknown }
 }): void {
   if (expansionsAsked(query).length === 0) return
-  if (mediaType !== 'application/json') {
+  if (!isPaged(mediaType)) {
     throw problem('bad_request', {
       detail: '`expand` works only in JSON pages. Request JSON, or omit `expand`.',
       errors: [{ parameter: 'expand', code: 'invalid', detail: `is not for ${mediaType}` }],
@@ -78,6 +80,18 @@ function assertExpandable({
       errors: [{ parameter: 'limit', code: 'too_big', detail: `must be at most ${maxExpanded} with \`expand\`` }],
     })
   }
+}
+
+function isPaged(mediaType: string): boolean {
+  return mediaType === 'application/json' || mediaType === pageMediaType
+}
+
+function assertPagedEnvelope(isPage: boolean, query: object): void {
+  if (isPage || Reflect.get(query, 'envelope') !== 'true') return
+  throw problem('bad_request', {
+    detail: '`envelope` works only in JSON pages. Request `format=json`, or omit `envelope`.',
+    errors: [{ parameter: 'envelope', code: 'invalid', detail: 'is only for JSON pages' }],
+  })
 }
 
 const fewer = 8

@@ -92,7 +92,7 @@ function searchOf(raw: FastifyRequest): URLSearchParams {
 
 function bindingOf(tenantId: string, route: Route, raw: FastifyRequest): string {
   const search = searchOf(raw)
-  for (const name of ['cursor', 'limit', 'count']) search.delete(name)
+  for (const name of ['cursor', 'limit', 'count', 'envelope', 'format']) search.delete(name)
   search.sort()
   const path = (raw.raw.url ?? '').split('?', 1)[0]
   return createHash('sha256').update(`${tenantId}\n${route.id}\n${path}\n${search}`).digest('base64url').slice(0, 22)

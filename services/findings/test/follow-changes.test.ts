@@ -306,6 +306,47 @@ describe('the change feed', () => {
     expect([answer.status, answer.json]).toMatchObject([400, { errors: [{ parameter: 'since' }] }])
   })
 
+  test.each(['format=ndjson', 'format=csv'])(
+    'contains everything up to its end as %s, and where to continue',
+    async (form) => {
+      const principal = reader()
+      const empty = await findings.call(principal, 'GET', `${feed}?${form}`)
+      expect([empty.status, empty.text.split('\n').filter(Boolean).length]).toEqual([
+        200,
+        form === 'format=csv' ? 1 : 0,
+      ])
+      for (let number = 1; number <= 3; number += 1) await document(principal)
+      const { changes } = await pull(principal)
+      const whole = await findings.call(principal, 'GET', `${feed}?${form}`)
+      const positions = changes.map(({ position }) => position)
+      const places = positions.map((position) => whole.text.indexOf(position))
+      expect(places.toSorted((a, b) => a - b)).toEqual(places)
+      expect(places[0]).toBeGreaterThan(0)
+      const since = String(whole.headers['postern-next-since'])
+      expect((await pull(principal, `${feed}?since=${since}`)).changes).toEqual([])
+      await document(principal)
+      const rest = await findings.call(principal, 'GET', `${feed}?${form}&since=${since}`)
+      expect(positions.filter((position) => rest.text.includes(position))).toEqual([])
+      expect((await pull(principal, `${feed}?since=${since}`)).changes).toHaveLength(2)
+    },
+  )
+
+  test('says in the body where to continue, with envelope=true', async () => {
+    const principal = reader()
+    for (let number = 1; number <= 2; number += 1) await document(principal)
+    const pageSchema = z.strictObject({
+      items: z.array(changeSchema),
+      next: z.string().nullable(),
+      total: z.null(),
+      next_since: z.string(),
+    })
+    const first = await findings.call(principal, 'GET', `${feed}?envelope=true&limit=3`)
+    const page = pageSchema.parse(first.json)
+    expect([page.items.length, page.next_since]).toEqual([3, page.items[2]?.position])
+    const second = await findings.call(principal, 'GET', `${feed}${page.next}`)
+    expect(pageSchema.parse(second.json)).toMatchObject({ items: [{}], next: null })
+  })
+
   test('starts at its end with since=now', async () => {
     const principal = reader()
     await document(principal)

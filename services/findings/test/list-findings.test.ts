@@ -432,6 +432,36 @@ describe('an incremental load', () => {
     expect(titles(await get(tenant, `?updated_since=${headerOf(placed)}`))).toEqual([])
   })
 
+  test('has everything in the body with envelope=true, page by page', async () => {
+    const tenant = newTenant()
+    await manyFindings(tenant, 5)
+    const pageSchema = z.strictObject({
+      items: z.array(z.looseObject({ id: z.string() })),
+      next: z.string().nullable(),
+      next_cursor: z.string().nullable(),
+      total: z.number().nullable(),
+      next_updated_since: z.string(),
+    })
+    const ids: string[] = []
+    const totals: (number | null)[] = []
+    for (let next: string | null = '?envelope=true&limit=2&count=true&sort=created_at'; next !== null;) {
+      const answer = await get(tenant, next)
+      const page: z.infer<typeof pageSchema> = pageSchema.parse(answer.json)
+      expect(page.next_updated_since).toBe(headerOf(answer))
+      ids.push(...page.items.map(({ id }) => id))
+      totals.push(page.total)
+      if (page.next !== null) expect(new URLSearchParams(page.next).get('cursor')).toBe(page.next_cursor)
+      next = page.next
+    }
+    expect(ids).toEqual((await list(tenant, '?sort=created_at')).map(({ id }) => id))
+    expect(totals).toEqual([5, null, null])
+    const some = await get(tenant, '?envelope=true&fields=title&limit=1&sort=created_at')
+    expect(some.json).toMatchObject({ items: [{ title: 'Finding 1' }] })
+    const both = await get(tenant, '?envelope=true&format=csv')
+    expect([both.status, problemSchema.parse(both.json).errors]).toMatchObject([400, [{ parameter: 'envelope' }]])
+    expect((await get(tenant, '?format=xlsx')).status).toBe(400)
+  })
+
   test('has the mark of its first page on every page', async () => {
     const tenant = newTenant()
     for (const title of ['First', 'Second', 'Third']) await create(tenant, title)

@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack`
 
 /** Parameters that the client sends itself. */
-const ownParameters: ReadonlySet<string> = new Set(['cursor', 'count', 'csv', 'file_name', 'test_procedure'])
+const ownParameters: ReadonlySet<string> = new Set([
+  'cursor',
+  'count',
+  'csv',
+  'format',
+  'envelope',
+  'file_name',
+  'test_procedure',
+])
 
 /** Operations whose methods are written by hand, but whose parameters have a type. */
 const otherOperations = ['uploadEvidence']

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { timestampSchema, uuidSchema } from '../common.ts'
-import { pageQuery } from '../page.ts'
+import { formQuery, pageQuery } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import type { NamedScope } from '../scope.ts'
 
@@ -72,7 +72,7 @@ export const listChanges = defineRoute({
   access: { kind: 'any-scope', scopes: ['read:findings', 'read:universe'] },
   tag: 'Changes',
   summary: 'Follow changes',
-  description: `Every change, including deletions, of the resources that the caller can read, in commit order. Follow \`rel="next"\` of \`Link\` until it is absent: then you have all changes. Store \`${nextSinceHeader}\`, or the \`position\` of the last change, and send it as \`since\` the next time. With \`follow=true\`, \`Link\` is always present, for readers that wait for more. The feed is complete and can repeat a change. A page can be empty before the end if the caller cannot read half a million changes in a row. To start, request \`since=now\`, keep the link or the header, read the lists, and then continue from there. Changes are stored for ${changesKeptDays} days. An older cursor, or one that a restored database no longer knows, returns 410: start again.
+  description: `Every change, including deletions, of the resources that the caller can read, in commit order. Follow \`rel="next"\` of \`Link\` until it is absent: then you have all changes. Store \`${nextSinceHeader}\`, or the \`position\` of the last change, and send it as \`since\` the next time. With \`follow=true\`, \`Link\` is always present, for readers that wait for more. The feed is complete and can repeat a change. A page can be empty before the end if the caller cannot read half a million changes in a row. To start, request \`since=now\`, keep the link or the header, read the lists, and then continue from there. NDJSON and CSV contain all changes up to the end of the feed. Changes are stored for ${changesKeptDays} days. An older cursor, or one that a restored database no longer knows, returns 410: start again.
 
 Read the changed resource by its kind: ${Object.entries(changePaths)
     .map(([kind, path]) => `\`${kind}\` at \`${path}\``)
@@ -87,6 +87,8 @@ Read the changed resource by its kind: ${Object.entries(changePaths)
       .meta({
         description: `Changes after this position: the \`position\` of a change, the header \`${nextSinceHeader}\` of an earlier response, or \`now\` for the end of the feed. Default: the oldest stored change`,
       }),
+    ...formQuery,
+    csv: pageQuery.csv,
     follow: z.enum(['true', 'false']).default('false').meta({
       description: '`true` links to a next page even at the end of the feed, for readers that wait for more',
     }),

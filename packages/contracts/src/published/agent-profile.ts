@@ -51,7 +51,15 @@ export const agentOperations: readonly AgentOperation[] = [
 ]
 
 /** Parameters that are of no use to an agent: it reads JSON, and its program sends the headers. */
-const leftOut = new Set(['csv', 'format', 'X-Request-Id', 'Idempotency-Key', 'Content-Digest', 'If-None-Match'])
+const leftOut = new Set([
+  'csv',
+  'format',
+  'envelope',
+  'X-Request-Id',
+  'Idempotency-Key',
+  'Content-Digest',
+  'If-None-Match',
+])
 
 /** Long, and of no use to an agent: the API checks what it sends. */
 const notes = new Set(['example', 'examples', 'pattern', 'x-columns'])

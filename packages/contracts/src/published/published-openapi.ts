@@ -1,5 +1,5 @@
 import { type Json, asJson, asList, mapMembers, omit, schemaNameOf } from './json.ts'
-import { linesMediaType } from '../media-types.ts'
+import { linesMediaType, pageMediaType } from '../media-types.ts'
 import { openApi } from '../openapi.ts'
 import type { Route } from '../route.ts'
 import { operationIdOf } from './operation-id.ts'
@@ -128,7 +128,10 @@ function simplifyOperation(operation: Json, { sent, received }: Sides): Json {
     ...rest,
     operationId: operationIdOf(String(operation['operationId'])),
     security: simplifySecurity(security),
-    parameters: asList(operation['parameters']).map((each) => simplifyParameter(withFileName(asJson(each)), sent)),
+    parameters: asList(operation['parameters'])
+      .map(asJson)
+      .filter((parameter) => !formParameters.has(String(parameter['name'])))
+      .map((parameter) => simplifyParameter(withFileName(parameter), sent)),
     ...(requestBody === undefined ? {} : { requestBody: simplifyBody(asJson(requestBody), sent) }),
     responses: mapMembers(responses, (response) => {
       const single = withoutExports(asJson(shareEntityTag(withOneSchema(response))))
@@ -136,6 +139,9 @@ function simplifyOperation(operation: Json, { sent, received }: Sides): Json {
     }),
   }
 }
+
+/** Generated clients cannot read the forms that they ask for. The description of the response names them. */
+const formParameters: ReadonlySet<string> = new Set(['format', 'envelope'])
 
 /** Scopes are in `x-required-scope`: OpenAPI knows none for keys. */
 function simplifySecurity(security: unknown): Json[] {
@@ -175,8 +181,8 @@ function withoutExports(response: Json): Json {
   if (columns === undefined) return response
   return {
     ...response,
-    description: `${String(response['description'])}. With \`Accept: application/x-ndjson\` or \`text/csv\`, the whole list in that form`,
-    content: omit(content, linesMediaType, 'text/csv'),
+    description: `${String(response['description'])}. With \`Accept: application/x-ndjson\` or \`text/csv\`, or with \`format=ndjson\` or \`format=csv\` in the query, the whole list in that form. With \`envelope=true\`, an object with \`items\`, \`next\` and \`total\``,
+    content: omit(content, linesMediaType, 'text/csv', pageMediaType),
     'x-columns': columns,
   }
 }

@@ -19,6 +19,7 @@ import {
   textFilter,
   expandedPages,
   fieldsOf,
+  formQuery,
   pageQuery,
   updatedSince,
 } from '../page.ts'
@@ -383,6 +384,7 @@ export const diffHierarchy = defineRoute({
     limit: pageQuery.limit,
     cursor: pageQuery.cursor,
     csv: pageQuery.csv,
+    ...formQuery,
     from: versionSchema.meta({
       type: 'integer',
       minimum: 0,

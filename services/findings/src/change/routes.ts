@@ -1,6 +1,14 @@
 import { createHash } from 'node:crypto'
 import { type Change, type ChangeKind, changeKinds, listChanges as listRoute } from '@postern/contracts'
-import { type App, type RequestInfo, contractRoute, knownScopes, problem } from '@postern/service-kit'
+import {
+  type App,
+  type ContractInput,
+  type RequestInfo,
+  contractList,
+  knownScopes,
+  nothingYet,
+  problem,
+} from '@postern/service-kit'
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
 import {
@@ -16,11 +24,11 @@ import {
 } from './store.ts'
 
 export function changeRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
-  contractRoute(app, listRoute, async ({ query, context, answer, raw }) => {
+  const openFeed = async ({ query, context, limit }: Pick<Input, 'query' | 'context'> & { readonly limit: number }) => {
     const given = query.since === undefined || query.since === 'now' ? undefined : readCursor(query.since, context)
     const kinds = readableKinds(context)
-    let after: FeedPlace = given ?? { position: '0', ordinal: null, mark: null }
-    const first = query.since === 'now' ? undefined : { after, kinds, limit: query.limit }
+    const after: FeedPlace = given ?? { position: '0', ordinal: null, mark: null }
+    const first = query.since === 'now' ? undefined : { after, kinds, limit }
     let walked = await readStretch(db, context, first)
     if (walked.bounds.hasUnplaced) {
       // The response contains everything committed before the request.
@@ -28,12 +36,20 @@ export function changeRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       walked = await readStretch(db, context, first)
     }
     if (given !== undefined) assertNotExpired(given, walked.bounds, walked.mark)
+    return { walked, kinds, after }
+  }
+
+  const page = async ({ query, context, answer, raw }: Input) => {
+    const { limit } = query
+    const opened = await openFeed({ query, context, limit })
+    const { kinds } = opened
+    let { walked, after } = opened
     // Many unreadable changes may come first. An empty page means the end, or the limit.
     for (let walks = 1; walked.page.length === 0 && walked.isCut && walks < maxWalks; walks += 1) {
       after = walked.next
-      walked = await readStretch(db, context, { after, kinds, limit: query.limit })
+      walked = await readStretch(db, context, { after, kinds, limit })
     }
-    const { page, next, isCut } = walked
+    const { page: changes, next, isCut } = walked
     const binding = bindingOf(context)
     const onward = writeCursor(next, binding)
     answer.header('postern-next-since', onward)
@@ -42,9 +58,37 @@ export function changeRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       answer.header('link', `<${linkTo(raw, onward)}>; rel="next"`)
     }
     answer.header('cache-control', 'no-store')
-    return page.map((change) => asChange(change, binding))
+    return changes.map((change) => asChange(change, binding))
+  }
+
+  contractList<typeof listRoute, Change>(app, listRoute, {
+    page,
+    all: async function* ({ query, context, answer }) {
+      const binding = bindingOf(context)
+      const opened = await openFeed({ query, context, limit: exportBatch })
+      const { kinds } = opened
+      let { walked } = opened
+      const end = endOf(walked.bounds)
+      answer.header('postern-next-since', writeCursor(end, binding))
+      answer.header('cache-control', 'no-store')
+      for (;;) {
+        for (const change of walked.page) {
+          if (BigInt(change.position) > BigInt(end.position)) return
+          yield asChange(change, binding)
+        }
+        if (!walked.isCut) return
+        if (walked.page.length === 0) yield nothingYet
+        const after = walked.next
+        context.share?.releaseRows()
+        walked = await readStretch(db, context, { after, kinds, limit: exportBatch })
+      }
+    },
   })
 }
+
+type Input = ContractInput<typeof listRoute>
+
+const exportBatch = 1000
 
 const maxWalks = 25
 
