@@ -45,13 +45,18 @@ async function must({ gateway, key }: Site, status: number, method: string, path
   return answer
 }
 
+/** Lists without the contract of this release, which has members that an earlier one does not know. */
+async function list({ gateway, key }: Site, path: string): Promise<z.output<typeof idSchema>[]> {
+  const listed = await fetch(`${gateway}${path}`, { headers: { authorization: `ApiKey ${key}` } })
+  expect(listed.status).toBe(200)
+  return z.array(idSchema).parse(await listed.json())
+}
+
 /** Entities are pushed, a finding is documented, changed and opened, and a plan for it is approved. Gives the finding. */
 export async function documentFinding(site: Site): Promise<unknown> {
   const entity = { external_id: 'bank', name: 'Bank', type: 'legal_entity' }
   await must(site, 200, 'POST', '/api/v1/sync/entities', { body: [entity] })
-  // Read past the contract of today: of an entity a later release says more.
-  const listed = await fetch(`${site.gateway}/api/v1/entities`, { headers: { authorization: `ApiKey ${site.key}` } })
-  const entities = z.array(idSchema).parse(await listed.json())
+  const entities = await list(site, '/api/v1/entities')
   expect(entities).toMatchObject([{ external_id: 'bank' }])
   const finding = await must(site, 201, 'POST', '/api/v1/findings', {
     body: {
@@ -147,7 +152,7 @@ export async function runConnector(site: Site): Promise<unknown> {
 
 /** The feed is read, and the key revoked. Gives the status of what is asked with it then. */
 export async function revokeKey(site: Site): Promise<number> {
-  await must(site, 200, 'GET', '/api/v1/changes')
+  expect((await list(site, '/api/v1/changes')).length).toBeGreaterThan(0)
   await site.asOperator(`/api/v1/api-keys/${site.keyId}/revoke`, {})
   return (await send(site.gateway, '/api/v1/whoami', { key: site.key })).status
 }
