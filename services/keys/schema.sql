@@ -278,6 +278,15 @@ grant delete, insert, select, update on table keys.gateway_lease to postern_keys
 comment on column keys.gateway_lease.lease_until is 'for people and the gauge; what a revoke waits for goes by no wall clock';
 comment on column keys.gateway_lease.grant_id is 'another one with each grant, and never one that was: whether the lease was renewed';
 
+create table keys.github_report (
+  digest bytea not null,
+  received_at timestamp with time zone not null default clock_timestamp(),
+  constraint github_report_pk PRIMARY KEY (digest),
+  constraint github_report_digest_length CHECK ((octet_length(digest) = 32))
+);
+grant delete, insert, select on table keys.github_report to postern_keys_definer;
+comment on column keys.github_report.digest is 'SHA-256 of the body.';
+
 create table keys.idempotency_record (
   tenant_id uuid not null,
   slot bytea not null,
@@ -1403,6 +1412,22 @@ end
 $function$;
 alter routine keys.record_denials(jsonb) owner to postern_keys_definer;
 grant execute on routine keys.record_denials(jsonb) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.record_github_report(of_body bytea)
+ RETURNS boolean
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  with old as (
+    delete from keys.github_report as r
+     where r.received_at < pg_catalog.clock_timestamp() - interval '400 days'),
+  made as (
+    insert into keys.github_report (digest) values (of_body) on conflict do nothing returning 1)
+  select exists (select from made)
+$function$;
+alter routine keys.record_github_report(bytea) owner to postern_keys_definer;
+grant execute on routine keys.record_github_report(bytea) to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.record_people(people jsonb)
  RETURNS void

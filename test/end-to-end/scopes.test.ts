@@ -42,6 +42,7 @@ const opening = {
   'GET /api/v1/api-keys/:id': ['admin'],
   'POST /api/v1/api-keys/find': ['admin'],
   'POST /api/v1/leaked-keys': ['nothing'],
+  'POST /api/v1/leaked-keys/github': ['nothing'],
   'PATCH /api/v1/api-keys/:id': ['admin'],
   'POST /api/v1/api-keys/:id/revoke': ['admin'],
   'POST /api/v1/api-keys/:id/rotate': ['admin'],

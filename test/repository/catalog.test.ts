@@ -14,6 +14,7 @@ const queueTable = 'the queue serves all tenants; a job holds the id of a run or
 const allowances = {
   tablesWithoutTenant: {
     'keys.gateway_lease': 'gateways serve all tenants; a row says what a gateway has applied, and nothing of a tenant',
+    'keys.github_report': 'hashes of reports that GitHub has signed; they name no tenant',
     'keys.revocation_seq': 'one number: where the log stands',
     'queue.bam': queueTable,
     'queue.instance': 'the queue serves all tenants; a row says which process works, and nothing of a tenant',
@@ -35,6 +36,7 @@ const allowances = {
       'the gateway does not know the tenant before it knows the key; a hash from the log gives a record too, and no value of a key',
     'keys.find_tenant(uuid)': 'status and limits of the tenant of a person who has signed in',
     'keys.find_tenant_id(text)': 'the id of a tenant by its slug, which the token of a person names',
+    'keys.record_github_report(bytea)': 'accepts a report of GitHub once; a report may name keys of several tenants',
     'keys.revoke_leaked_keys(bytea[],jsonb[],text,text,text)':
       'whoever has the value of a key may report it, before its tenant is known; it only revokes',
     'keys.find_person(uuid,text,text)':
@@ -70,6 +72,7 @@ const allowances = {
   },
   globalIndexes: {
     'keys.api_key_hash_unique': 'a key is looked up before its tenant is known; 256 random bits meet by no attempt',
+    'keys.github_report_pk': 'as the table',
     'keys.revocation_pk': 'the log has one order for all tenants; the number comes from no tenant',
     'keys.revocation_seq_pk': 'one row',
     'keys.tenant_slug_unique': 'only the operator chooses slugs',

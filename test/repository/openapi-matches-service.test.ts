@@ -128,6 +128,8 @@ const headers: Readonly<Record<string, readonly [broken: string, kept: string]>>
   'Upload-Length': ['-1', '10'],
   'Upload-Offset': ['1.5', '0'],
   'Upload-Metadata': ['', 'filename YQ=='],
+  'Github-Public-Key-Identifier': ['', 'bcb53661'],
+  'Github-Public-Key-Signature': ['not base64', 'MEQ='],
   'Upload-Checksum': ['crc32 AAAA', 'sha1 Kq5sNclPz7QV2+lfQIuc6R7oRu0='],
 }
 

@@ -179,6 +179,8 @@ const requestHeaderSchemas: Readonly<Record<string, Json>> = {
   'Upload-Length': bytes,
   'Upload-Offset': bytes,
   'Upload-Metadata': { type: 'string', minLength: 1, maxLength: 4096 },
+  'Github-Public-Key-Identifier': { type: 'string', minLength: 1, maxLength: 200 },
+  'Github-Public-Key-Signature': { type: 'string', pattern: '^[A-Za-z0-9+/]+={0,2}$' },
   'Upload-Checksum': { type: 'string', pattern: '^sha(?:1|256) [A-Za-z0-9+/]+={0,2}$' },
 }
 

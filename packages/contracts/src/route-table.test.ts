@@ -20,6 +20,7 @@ const access: Readonly<Record<string, string>> = {
   'GET /api/v1/api-keys/:id': 'person admin',
   'POST /api/v1/api-keys/find': 'person admin',
   'POST /api/v1/leaked-keys': 'public',
+  'POST /api/v1/leaked-keys/github': 'public',
   'PATCH /api/v1/api-keys/:id': 'person admin',
   'POST /api/v1/api-keys/:id/revoke': 'person admin',
   'POST /api/v1/api-keys/:id/rotate': 'person admin',

@@ -5,6 +5,7 @@ import type { Deps } from './deps.ts'
 import { explainRoutes } from './explain/routes.ts'
 import { findKeyRoutes } from './leak/find-routes.ts'
 import { healthRoutes } from './health/routes.ts'
+import { githubRoutes } from './leak/github-routes.ts'
 import { reportLeakRoutes } from './leak/report-routes.ts'
 import { lookupRoutes } from './lookup/routes.ts'
 import { memberRoutes } from './member/routes.ts'
@@ -19,6 +20,7 @@ export function buildApp(app: App, deps: Deps): void {
   explainRoutes(app, deps)
   findKeyRoutes(app, deps)
   reportLeakRoutes(app, deps)
+  githubRoutes(app, deps)
   auditRoutes(app, deps)
   healthRoutes(app, deps)
   policyRoutes(app, deps)

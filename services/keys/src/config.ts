@@ -10,11 +10,14 @@ import {
   settings,
 } from '@postern/service-kit'
 import type { KeyCacheOptions } from './key-cache.ts'
+import { type GithubKeys, githubKeysSchema } from './leak/github-keys.ts'
 
 export interface Config extends BaseConfig {
   readonly database: DatabaseConfig
   /** Without Redis, leases carry revocations within half a second. */
   readonly cache: KeyCacheOptions | undefined
+  /** Verify reports of GitHub's secret scanning. */
+  readonly githubKeys: GithubKeys | undefined
 }
 
 export const environment = {
@@ -40,6 +43,11 @@ export const environment = {
   POSTERN_INTERNAL_SIGNING_KEYS: settings.keyRing.describe(
     'Verifies look-ups, leases and reports of gateways. A secret.',
   ),
+  POSTERN_GITHUB_SCANNING_KEYS: githubKeysSchema
+    .optional()
+    .describe(
+      'Public keys of GitHub, which verify reports of its secret scanning: the JSON of `https://api.github.com/meta/public_keys/secret_scanning`, usually a file, named by `POSTERN_GITHUB_SCANNING_KEYS_FILE`. Without it, reports get 404.',
+    ),
 } as const
 
 /** Throws an error that lists every invalid setting, without values. */
@@ -56,6 +64,7 @@ export function readConfig(env: Environment): Config {
       values.POSTERN_REVOKED_OPERATORS,
     ),
     database: databaseConfig(values),
+    githubKeys: values.POSTERN_GITHUB_SCANNING_KEYS,
     cache:
       values.POSTERN_REDIS_URL === undefined
         ? undefined

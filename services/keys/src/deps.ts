@@ -3,6 +3,7 @@ import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb } from
 import type { Config } from './config.ts'
 import { mapDatabaseErrors } from './database-errors.ts'
 import { startHousekeeping } from './housekeeping.ts'
+import type { GithubKeys } from './leak/github-keys.ts'
 import { type LeakReports, openLeakReports } from './leak/reports.ts'
 import { type KeyCache, noCache, openKeyCache } from './key-cache.ts'
 import { type Announcer, openAnnouncer } from './revocation/announce.ts'
@@ -17,6 +18,8 @@ export interface Deps extends BaseDeps {
   readonly announcer: Announcer
   readonly enforcer: Enforcer
   readonly leaks: LeakReports
+  /** Undefined: reports of GitHub are not set up. */
+  readonly githubKeys: GithubKeys | undefined
 }
 
 /** Does not wait for PostgreSQL or Redis. */
@@ -42,6 +45,7 @@ export async function openDeps(config: Config, base: { logger: Logger; metrics: 
     announcer,
     enforcer,
     leaks,
+    githubKeys: config.githubKeys,
     ready: async () => await db.ping('keys'),
     degraded: () => (cache.isHealthy() ? [] : ['redis_cache']),
     databaseId: async () => await db.databaseId(),

@@ -52,13 +52,15 @@ export interface KeysUnderTest {
   close(): Promise<void>
 }
 
-/** `cacheTimeoutMs`: the time limit of Redis commands. */
+/** `cacheTimeoutMs`: the time limit of Redis commands. `env`: more settings. */
 export async function startKeys({
   redisUrl,
   cacheTimeoutMs,
+  env = {},
 }: {
   readonly redisUrl?: string
   readonly cacheTimeoutMs?: number
+  readonly env?: Readonly<Record<string, string>>
 } = {}): Promise<KeysUnderTest> {
   const database = await createTestDatabase()
   const { assertionKeys } = database
@@ -81,6 +83,7 @@ export async function startKeys({
         POSTERN_CHECK_ANSWERS: 'on',
         ...servicePatience,
         POSTERN_LOG_LEVEL: 'trace',
+        ...env,
         ...(redisUrl === undefined ? {} : { POSTERN_REDIS_URL: redisUrl }),
       },
       { writeLog: keepLine },

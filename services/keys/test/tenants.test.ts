@@ -374,13 +374,14 @@ describe('PostgreSQL isolates tenants', () => {
     const violations = await checkCatalog(service.databaseUrl, {
       allow: {
         // They contain no tenant data: the position of the log, and the gateways.
-        tablesWithoutTenant: ['keys.revocation_seq', 'keys.gateway_lease'],
+        tablesWithoutTenant: ['keys.github_report', 'keys.revocation_seq', 'keys.gateway_lease'],
         // Looked up before the tenant is known, or by the platform; see README.md.
         definerFunctions: [
           'keys.log_change()',
           'keys.find_key_by_hash(bytea)',
           'keys.find_tenant(uuid)',
           'keys.find_tenant_id(text)',
+          'keys.record_github_report(bytea)',
           'keys.revoke_leaked_keys(bytea[],jsonb[],text,text,text)',
           'keys.grant_lease(uuid,text,bigint,text,integer)',
           'keys.release_lease(uuid)',
@@ -409,7 +410,12 @@ describe('PostgreSQL isolates tenants', () => {
           'keys.list_tenant_events(text,uuid,integer)',
         ],
         // A hash of 256 random bits, a slug from the operator, the log's own number.
-        globalIndexes: ['keys.api_key_hash_unique', 'keys.tenant_slug_unique', 'keys.revocation_pk'],
+        globalIndexes: [
+          'keys.github_report_pk',
+          'keys.api_key_hash_unique',
+          'keys.tenant_slug_unique',
+          'keys.revocation_pk',
+        ],
       },
     })
     expect(violations.filter(({ object }) => object.startsWith('keys.'))).toEqual([])

@@ -902,6 +902,12 @@ class FindingsSummaryValueItem(TypedDict):
     by_severity: FindingsSummaryValueItemBySeverity
 
 
+class GithubLabel(TypedDict):
+    token_hash: str
+    token_type: str
+    label: Literal["true_positive", "false_positive"]
+
+
 class Hierarchy(TypedDict):
     id: str
     key: str

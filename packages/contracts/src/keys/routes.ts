@@ -16,6 +16,7 @@ import {
 import { explainBodySchema, explanationSchema } from './explain.ts'
 import { findApiKeyBodySchema } from './key-value.ts'
 import { keyHealthSchema } from './health.ts'
+import { githubLabelsSchema } from './github-leak.ts'
 import { leakReceiptSchema, reportLeakedKeysBodySchema } from './leak.ts'
 import { memberSchema } from './member.ts'
 import { keyPolicyEventSchema, keyPolicySchema, updateKeyPolicyBodySchema } from './policy.ts'
@@ -189,6 +190,38 @@ export const reportLeakedKeys = defineRoute({
   answers: { 202: { description: 'A receipt', schema: leakReceiptSchema, withoutHeaders: ['Location'] } },
 })
 
+export const reportGithubLeaks = defineRoute({
+  ...base,
+  id: 'keys.report-github-leak',
+  access: { kind: 'public' },
+  method: 'POST',
+  path: '/api/v1/leaked-keys/github',
+  summary: "Receive the reports of GitHub's secret scanning",
+  description:
+    "For GitHub's secret scanning partner program: a JSON list of matches with `token`, `type`, `url` and `source`, signed by GitHub. Keys among them are revoked. Each report is accepted once. 404 until the operator has set GitHub's public keys.",
+  bodyMediaTypes: ['application/json'],
+  maxBodyBytes: 256 * 1024,
+  requestHeaders: {
+    'Github-Public-Key-Identifier': {
+      description: 'Which public key of GitHub verifies the signature',
+      example: 'bcb53661',
+    },
+    'Github-Public-Key-Signature': {
+      description: 'ECDSA P-256 with SHA-256 over the body, DER in base64',
+      example: 'MEQ=',
+    },
+  },
+  answers: { 200: { description: 'Which matches are keys', schema: githubLabelsSchema } },
+  problems: [
+    'not_found',
+    'conflict',
+    'malformed_json',
+    'invalid_content',
+    'content_too_large',
+    'unsupported_media_type',
+  ],
+})
+
 export const getKeyPolicy = defineRoute({
   ...base,
   id: 'keys.policy',
@@ -248,6 +281,7 @@ export const keysRoutes = [
   explainRequest,
   getKeyHealth,
   reportLeakedKeys,
+  reportGithubLeaks,
   getKeyPolicy,
   updateKeyPolicy,
   listKeyPolicyEvents,

@@ -16,6 +16,7 @@ const ids: Readonly<Record<string, string>> = {
   'keys.explain': 'explainRequest',
   'keys.health': 'getKeyHealth',
   'keys.report-leak': 'reportLeakedKeys',
+  'keys.report-github-leak': 'reportGithubLeaks',
   'keys.policy': 'getKeyPolicy',
   'keys.change-policy': 'updateKeyPolicy',
   'keys.policy-events': 'listKeyPolicyEvents',

@@ -9,6 +9,12 @@ export const keyWords: Readonly<Record<string, Word>> = {
   'ExplanationStep.detail': ['Reason, and what to do', 'The key has the scope read:findings.'],
   'FindApiKey.key': ['The whole value of the key', `postern_${'0'.repeat(49)}`],
   'ReportLeakedKeys.keys': ['The values of the keys'],
+  'GithubLabel.token_hash': [
+    'SHA-256 of the token',
+    'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855',
+  ],
+  'GithubLabel.token_type': ['The type that GitHub sent', 'postern_api_key'],
+  'GithubLabel.label': ['Whether the token is a key'],
   'LeakReceipt.id': ['Id of the report', '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'],
   'LeakReceipt.received_at': ['When the report arrived'],
   'LeakReceipt.values': ['Number of different values', 1],

@@ -7,7 +7,10 @@ import type { Reporter } from './store.ts'
 /** Registers the report of leaked keys, whose values must not reach a log, an error or the database. */
 export function reportLeakRoutes(app: App, { leaks }: Pick<Deps, 'leaks'>): void {
   contractRoute(app, reportLeakedKeys, async ({ body, context, answer }) => {
-    const { id, receivedAt, values } = await leaks.report({ values: body.keys, reporter: reporterOf(context) })
+    const { id, receivedAt, values } = await leaks.report({
+      found: body.keys.map((value) => ({ value })),
+      reporter: reporterOf(context),
+    })
     answer.header('cache-control', 'no-store')
     return { id, received_at: receivedAt.toISOString(), values }
   })

@@ -24,7 +24,7 @@ function setUp({ known = [], enforce }: { known?: readonly string[]; enforce: (h
 test('the answer does not wait for an enforcement that never ends', async () => {
   const { value, hash } = generateKey()
   const { leaks } = setUp({ known: [hash], enforce: async () => await new Promise(() => undefined) })
-  expect(await leaks.report({ values: [value], reporter })).toMatchObject({ values: 1 })
+  expect(await leaks.report({ found: [{ value }], reporter })).toMatchObject({ values: 1 })
 })
 
 test('an unconfirmed enforcement looks like an unknown value, and is repeated until it is confirmed', async () => {
@@ -40,8 +40,8 @@ test('an unconfirmed enforcement looks like an unknown value, and is repeated un
     },
   })
   const [found, unknown] = [
-    await leaks.report({ values: [value], reporter }),
-    await leaks.report({ values: [generateKey().value], reporter }),
+    await leaks.report({ found: [{ value }], reporter }),
+    await leaks.report({ found: [{ value: generateKey().value }], reporter }),
   ]
   expect(Object.keys(found)).toEqual(Object.keys(unknown))
   await leaks.retry()
@@ -61,7 +61,7 @@ test('a report that could not be stored is rejected, after the same time', async
   const db = { system: async () => await Promise.reject(new Error('disk full')) }
   const leaks = openLeakReports({ db, enforcer: { enforceKey: async () => null }, logger, waitMs: 50 })
   const startedAt = performance.now()
-  await expect(leaks.report({ values: [generateKey().value], reporter })).rejects.toMatchObject({
+  await expect(leaks.report({ found: [{ value: generateKey().value }], reporter })).rejects.toMatchObject({
     code: 'service_unavailable',
   })
   expect(performance.now() - startedAt).toBeGreaterThanOrEqual(49)

@@ -1,21 +1,26 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { parseKey } from '@postern/api-key'
+import { maskKeys, parseKey } from '@postern/api-key'
 import { leaseMs } from '@postern/contracts/internal'
-import { type Logger, problem } from '@postern/service-kit'
+import { type Logger, ProblemError, problem } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import type { Enforcer } from '../revocation/revoke.ts'
-import { type LeakedKey, type Reporter, revokeLeakedKeys } from './store.ts'
+import { type LeakedKey, type ReportedKey, type Reporter, recordGithubReport, revokeLeakedKeys } from './store.ts'
 
 /** Longer than an enforcement may take, so that the time of an answer does not tell whether a key exists. */
 export const answerAfterMs: number = leaseMs + 1000
 
 /** More are enforced by the log alone. */
 const maxUnconfirmed = 10_000
+const enforcedAtOnce = 100
+const maxUrlLength = 2000
 
 export interface LeakReport {
-  readonly values: readonly string[]
+  /** `url`: where the value was found. */
+  readonly found: readonly { readonly value: string; readonly url?: string | null | undefined }[]
   readonly reporter: Reporter
+  /** SHA-256 of a signed report, which is accepted once. */
+  readonly digest?: Buffer
 }
 
 export interface LeakOutcome {
@@ -24,10 +29,12 @@ export interface LeakOutcome {
   readonly receivedAt: Date
   /** The number of different values. */
   readonly values: number
+  /** Hashes of the values that are keys, in any state. */
+  readonly known: ReadonlySet<string>
 }
 
 export interface LeakReports {
-  /** Revokes the values that are keys. Settles after `answerAfterMs`, or later if PostgreSQL is slow. */
+  /** Revokes the values that are keys. Rejects with `conflict` for a known digest. Settles after `answerAfterMs`, or later if PostgreSQL is slow. */
   report(report: LeakReport): Promise<LeakOutcome>
   /** Enforces again what was committed but is not confirmed. */
   retry(): Promise<void>
@@ -46,15 +53,17 @@ export function openLeakReports({
   readonly waitMs?: number
 }): LeakReports {
   const unconfirmed = new Map<string, LeakedKey>()
-  const underWay = new Set<Promise<boolean>>()
+  const underWay = new Set<Promise<void>>()
 
-  async function revoke(id: string, values: readonly string[], reporter: Reporter): Promise<void> {
-    const hashes = new Set(values.flatMap((value) => parseKey(value)?.hash ?? []))
-    const reported = [...hashes].map((hash) => ({ hash, detail: { report: id } }))
+  async function revoke(keys: readonly ReportedKey[], { reporter, digest }: LeakReport): Promise<ReadonlySet<string>> {
     let found: readonly LeakedKey[]
     try {
-      found = await db.system(async (tx) => await revokeLeakedKeys(tx, reported, reporter))
+      found = await db.system(async (tx) => {
+        if (digest !== undefined && !(await recordGithubReport(tx, digest))) throw replayed()
+        return await revokeLeakedKeys(tx, keys, reporter)
+      })
     } catch (cause) {
+      if (cause instanceof ProblemError && cause.code === 'conflict') throw cause
       throw problem('service_unavailable', {
         detail: 'The report could not be stored. Send it again. This is safe.',
         retryAfterSeconds: 1,
@@ -63,9 +72,16 @@ export function openLeakReports({
     }
     for (const key of found) {
       if (key.isRevokedNow) logger.info({ event: 'key_revoked', key_id: key.id, tenant_id: key.tenantId })
-      const task = enforce(key)
-      underWay.add(task)
-      void task.then(() => underWay.delete(task))
+    }
+    const task = enforceAll(found)
+    underWay.add(task)
+    void task.then(() => underWay.delete(task))
+    return new Set(found.map(({ hash }) => hash))
+  }
+
+  async function enforceAll(keys: readonly LeakedKey[]): Promise<void> {
+    for (let start = 0; start < keys.length; start += enforcedAtOnce) {
+      await Promise.all(keys.slice(start, start + enforcedAtOnce).map(enforce))
     }
   }
 
@@ -85,12 +101,12 @@ export function openLeakReports({
   }
 
   return {
-    report: async ({ values, reporter }) => {
-      const distinct = [...new Set(values)]
-      const outcome = { id: randomUUID(), receivedAt: new Date(), values: distinct.length }
-      const [revoked] = await Promise.allSettled([revoke(outcome.id, distinct, reporter), sleep(waitMs)])
+    report: async (report) => {
+      const [id, receivedAt] = [randomUUID(), new Date()]
+      const urls = new Map(report.found.map(({ value, url }) => [value, url ?? '']))
+      const [revoked] = await Promise.allSettled([revoke(reportedKeys(id, urls), report), sleep(waitMs)])
       if (revoked.status === 'rejected') throw revoked.reason
-      return outcome
+      return { id, receivedAt, values: urls.size, known: revoked.value }
     },
     retry: async () => {
       // After a failure, the next attempts would fail as well.
@@ -100,4 +116,18 @@ export function openLeakReports({
       await Promise.all(underWay)
     },
   }
+}
+
+function reportedKeys(report: string, urls: ReadonlyMap<string, string>): ReportedKey[] {
+  return [...urls].flatMap(([value, url]) => {
+    const parsed = parseKey(value)
+    if (parsed === undefined) return []
+    // The URL may contain the key.
+    const place = url === '' ? {} : { url: maskKeys(url).slice(0, maxUrlLength) }
+    return [{ hash: parsed.hash, detail: { report, ...place } }]
+  })
+}
+
+function replayed(): Error {
+  return problem('conflict', { detail: 'This report was processed before. It need not be sent again.' })
 }

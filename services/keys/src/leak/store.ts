@@ -23,6 +23,16 @@ export interface LeakedKey {
   readonly isRevokedNow: boolean
 }
 
+/** Whether a report with this SHA-256 is new. Call it in the transaction of its revocations. */
+export async function recordGithubReport(tx: Tx, digest: Buffer): Promise<boolean> {
+  const [row] = await tx.query<{ isNew: boolean }>({
+    name: 'keys_record_github_report',
+    text: 'select keys.record_github_report($1) as "isNew"',
+    values: [digest],
+  })
+  return row?.isNew === true
+}
+
 /** Revokes keys of any tenant and returns those that exist. */
 export async function revokeLeakedKeys(
   tx: Tx,

@@ -95,8 +95,9 @@ function isLeak({ type, actor }: ApiKeyEvent): boolean {
 
 function detailsOf(event: ApiKeyEvent): readonly string[] {
   const { type, detail } = event
-  const { report, reason, overlap, changes, attempts, other_addresses: isOthers } = detail
+  const { report, url, reason, overlap, changes, attempts, other_addresses: isOthers } = detail
   const lines: string[] = []
+  if (typeof url === 'string') lines.push(`Found at ${url}`)
   if (typeof report === 'string') lines.push(`Report ${report}`)
   if (typeof reason === 'string' && !isLeak(event)) lines.push(type === 'revoked' ? `“${reason}”` : reason)
   if (typeof overlap === 'string') lines.push(`Overlap: ${overlap}`)
