@@ -6,11 +6,16 @@ import type { Tool, Workshop } from './tool.ts'
 const programs = join(import.meta.dirname, 'programs')
 const ownPython = join(import.meta.dirname, '..', '..', 'clients', 'python')
 
+const warehouseGuide = join(import.meta.dirname, '..', '..', 'docs', 'guides', 'load-a-warehouse.md')
+
 const packages = {
   'openapi-spec-validator': '0.9.0',
   'openapi-python-client': '0.29.1',
   schemathesis: '4.32.5',
   fastmcp: '4.2.3',
+  dlt: '1.31.0',
+  duckdb: '2.0.1',
+  pandas: '3.1.1',
   build: '1.6.1',
   mypy: '2.4.1',
   pytest: '9.2.0',
@@ -105,6 +110,17 @@ const fastmcp: Tool = {
   },
 }
 
+const warehouse: Tool = {
+  name: 'load-a-warehouse',
+  needs: ['python3'],
+  prove: async (workshop) => {
+    const wanted = [pinned('dlt'), pinned('duckdb'), pinned('pandas'), 'requests']
+    const { cwd, bin } = await openPython(workshop, 'load-a-warehouse', ...wanted)
+    const env = { ...workshop.variables, HOME: cwd }
+    await run(join(bin, 'python'), [join(programs, 'load_a_warehouse.py'), warehouseGuide], { cwd, env })
+  },
+}
+
 const oapiCodegen: Tool = {
   name: 'oapi-codegen',
   needs: ['go'],
@@ -187,6 +203,7 @@ export const otherTools: readonly Tool[] = [
   pythonClient,
   schemathesis,
   fastmcp,
+  warehouse,
   oapiCodegen,
   generatedPython,
   generatedJava,
