@@ -52,7 +52,7 @@ describe('the bootstrap', { timeout: 120_000 }, () => {
       code: 1,
       stdout: '',
       stderr:
-        'postern: Unknown command. Use one of start, test, test:faults, test:fuzz, test:upload, test:oscal, test:mutation, test:soak, check, fix, sbom, licences, bench, docs, test:recovery, test:clients, test:containers, test:providers, postern.\n',
+        'postern: Unknown command. Use one of start, test, test:faults, test:fuzz, test:upload, test:oscal, test:mutation, test:soak, check, fix, sbom, licences, bench, docs, client, test:recovery, test:clients, test:containers, test:providers, postern.\n',
     })
   })
 
