@@ -116,12 +116,10 @@ export function readerOf(port: number, key: string | undefined): Reader {
       return text
     },
     changes: async function* follow() {
-      for (let target = 'changes?limit=1000'; ;) {
-        const answer = await call(target)
-        const page = z.array(changeSchema).parse(await answer.json())
-        yield* page
-        if (page.length === 0) return
-        target = /^<\/api\/v1\/([^>]+)>; rel="next"$/.exec(answer.headers.get('link') ?? '')?.[1] ?? ''
+      for (let target: string | undefined = 'changes?limit=1000'; target !== undefined;) {
+        const answer: Response = await call(target)
+        yield* z.array(changeSchema).parse(await answer.json())
+        target = /^<\/api\/v1\/([^>]+)>; rel="next"$/.exec(answer.headers.get('link') ?? '')?.[1]
       }
     },
   }
