@@ -1,6 +1,7 @@
 // Functions for `page.evaluate` run in the browser.
 /// <reference lib="dom" />
 import { type ApiKey, apiKeySchema, keyPolicySchema, whoamiSchema } from '@postern/contracts'
+import { operator } from '@postern/local-stack/testing'
 import type { Page, Request, Route } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -10,6 +11,13 @@ import { type World, choose, closeReveal, copyKey, fillForm, keyOf, open, status
 
 const dayMs = 86_400_000
 const script = `<img src=x onerror="document.title='owned'"> <script>alert(1)</script>`
+
+const screenshots = process.env['POSTERN_SCREENSHOTS']
+
+/** Takes a screenshot for later inspection. */
+async function show(page: Page, name: string): Promise<void> {
+  if (screenshots !== undefined) await page.screenshot({ path: `${screenshots}/${name}.png` })
+}
 
 /** Tests of an administrator's work with keys. */
 export function keyTests(world: () => World): void {
@@ -432,6 +440,38 @@ export function keyTests(world: () => World): void {
       expect(await statusOf(world(), value, 0)).toBe(401)
       await press('Escape')
       await page.getByRole('dialog').waitFor({ state: 'detached' })
+    })
+
+    test('is revoked with all others of a leaver, in six clicks at most', async () => {
+      const { context, page } = await world().openFor('harbourline-admin')
+      const { stack, tenants } = world()
+      const owner = { type: 'team', name: 'Leavers', contact: 'leavers@harbourline.example' }
+      for (const label of ['Leaver 1', 'Leaver 2', 'Leaver 3']) {
+        const body = { label, expires_in: '30d', scopes: ['read:findings'], owner }
+        const as = { ...operator, tenantId: tenants.harbourline.id }
+        expect((await stack.operator.call(as, 'POST', '/api/v1/api-keys', { body })).status).toBe(201)
+      }
+      await page.goto(`${stack.consoleUrl}/settings/api-keys`)
+      // Finds keys by their owner.
+      await page.getByRole('searchbox').fill('leavers@')
+      await page.getByText('Select all 3 shown').click()
+      expect(await accessibilityFaults(page), 'the selection').toEqual([])
+      await page.getByRole('button', { name: 'Change 3 selected…' }).click()
+      const dialog = page.getByRole('dialog', { name: 'Change 3 keys' })
+      await dialog.getByText('No key was used in the last 24 hours').waitFor()
+      await dialog.getByRole('rowheader', { name: /Leaver 2/ }).waitFor()
+      expect(await accessibilityFaults(page), 'the preview').toEqual([])
+      await show(page, 'bulk-preview')
+      await dialog.getByRole('button', { name: 'Revoke 3 keys' }).click()
+      const receipt = page.getByRole('dialog', { name: 'Receipt' })
+      await receipt.getByText('3 keys changed').waitFor()
+      await receipt.getByText(/Enforced on all gateways: 2 confirmed, 0 fenced/).waitFor()
+      expect(await accessibilityFaults(page), 'the receipt').toEqual([])
+      await show(page, 'bulk-receipt')
+      await receipt.getByRole('button', { name: 'Close' }).last().click()
+      await page.getByRole('row', { name: /Leaver 3.*Revoked/ }).waitFor()
+      await show(page, 'bulk-list')
+      await context.close()
     })
   })
 }

@@ -46,6 +46,8 @@ const opening = {
   'PATCH /api/v1/api-keys/:id': ['admin'],
   'POST /api/v1/api-keys/:id/revoke': ['admin'],
   'POST /api/v1/api-keys/:id/rotate': ['admin'],
+  'POST /api/v1/api-keys/bulk/preview': ['admin'],
+  'POST /api/v1/api-keys/bulk': ['admin'],
   'GET /api/v1/api-keys/:id/events': ['admin'],
   'GET /api/v1/api-keys/:id/usage': ['admin'],
   'POST /api/v1/api-keys/:id/explain': ['admin'],

@@ -2,6 +2,7 @@
  * @promise Revocation: Revocations hold under full load.
  */
 
+import { bulkPreviewSchema, bulkReceiptSchema } from '@postern/contracts'
 import { operator, startTestStack, type TestStack } from '@postern/local-stack/testing'
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -11,6 +12,8 @@ const gatewayCount = 4
 const revocationsPerFault = 200
 /** Concurrent keys under load and concurrent revocations. */
 const atOnce = 10
+/** Keys in one call; divides the revocations. */
+const keysTogether = 10
 
 let stack: TestStack
 let tenant: { readonly id: string }
@@ -54,8 +57,25 @@ async function revoke(keyId: string): Promise<number> {
   }
 }
 
+/** As `revoke`, for several keys in one call. */
+async function revokeTogether(ids: readonly string[]): Promise<number> {
+  const as = { ...operator, tenantId: tenant.id }
+  const preview = await stack.operator.call(as, 'POST', '/api/v1/api-keys/bulk/preview', { body: { ids } })
+  const { version } = bulkPreviewSchema.parse(preview.json)
+  const triesAtMost = 10
+  for (let tries = 1; ; tries += 1) {
+    const body = { action: 'revoke', ids, version }
+    const answer = await stack.operator.call(as, 'POST', '/api/v1/api-keys/bulk', { body })
+    if (answer.status === 503 && tries < triesAtMost) continue
+    expect(answer.status, answer.text).toBe(200)
+    const { keys } = bulkReceiptSchema.parse(answer.json)
+    expect(keys.filter(({ enforced_at: at }) => at !== null).length).toBe(ids.length)
+    return performance.now()
+  }
+}
+
 /** Revokes keys under load, each after every gateway has accepted it and has it in memory. */
-async function revokeUnderLoad(count: number): Promise<Outcome> {
+async function revokeUnderLoad(count: number, together = 1): Promise<Outcome> {
   const targets: Target[] = []
   const revocations = new Map<string, number>()
   const load = startLoad({ gateways: stack.gateways, targets, path: '/api/v1/whoami', workers: 16 })
@@ -69,26 +89,29 @@ async function revokeUnderLoad(count: number): Promise<Outcome> {
     return target
   }
 
-  async function revokeOne(): Promise<void> {
-    const target = await addKey()
-    await load.until(target.keyId, (history) => gatewaysOf(history, 200).size === gatewayCount)
+  async function revokeSome(): Promise<void> {
+    const some = await Promise.all(Array.from({ length: together }, addKey))
+    const ids = some.map(({ keyId }) => keyId)
+    for (const id of ids) await load.until(id, (history) => gatewaysOf(history, 200).size === gatewayCount)
     const calledAt = performance.now()
-    const returnedAt = await revoke(target.keyId)
-    revocations.set(target.keyId, returnedAt)
+    const returnedAt = together === 1 ? await revoke(ids.join('')) : await revokeTogether(ids)
+    for (const id of ids) revocations.set(id, returnedAt)
     longestMs = Math.max(longestMs, returnedAt - calledAt)
-    // Continues until every gateway has rejected the key, so that each could have broken the promise.
-    await load.until(target.keyId, (history) => {
-      const later = history.filter(({ startedAt }) => startedAt > returnedAt)
-      return gatewaysOf(later, 401).size === gatewayCount
-    })
-    targets.splice(targets.indexOf(target), 1)
+    // Continues until every gateway has rejected each key, so that each could have broken the promise.
+    for (const target of some) {
+      await load.until(target.keyId, (history) => {
+        const later = history.filter(({ startedAt }) => startedAt > returnedAt)
+        return gatewaysOf(later, 401).size === gatewayCount
+      })
+      targets.splice(targets.indexOf(target), 1)
+    }
   }
 
   try {
-    const loops = Array.from({ length: atOnce }, async () => {
+    const loops = Array.from({ length: Math.max(1, atOnce / together) }, async () => {
       while (begun < count) {
-        begun += 1
-        await revokeOne()
+        begun += together
+        await revokeSome()
       }
     })
     await Promise.all(loops)
@@ -129,6 +152,23 @@ describe('no request that starts after its revocation has returned is accepted b
     const outcome = await revokeUnderLoad(revocationsPerFault)
     report('all up', outcome)
     expectPromiseKept(outcome)
+  }, 300_000)
+
+  test('with everything up, for keys that one call revokes', async () => {
+    const outcome = await revokeUnderLoad(revocationsPerFault, keysTogether)
+    report('all up, several in one call', outcome)
+    expectPromiseKept(outcome)
+  }, 300_000)
+
+  test('with Redis frozen, for keys that one call revokes', async () => {
+    stack.redis.kill('SIGSTOP')
+    try {
+      const outcome = await revokeUnderLoad(revocationsPerFault, keysTogether)
+      report('Redis frozen, several in one call', outcome)
+      expectPromiseKept(outcome)
+    } finally {
+      stack.redis.kill('SIGCONT')
+    }
   }, 300_000)
 
   test('with Redis frozen', async () => {

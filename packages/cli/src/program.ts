@@ -155,6 +155,29 @@ function addKeyCommands(program: Command, context: CommandContext): void {
     .action(async (id, options) => await (await keyCommands()).explainRequest(context, id, options))
   leaf(
     keys,
+    'bulk',
+    'Preview a change of several keys, or make it with --apply; returns when every gateway enforces it',
+    'keys bulk revoke --tenant harbourline --owned-by amara.osei --state active',
+    'keys bulk reassign --tenant harbourline --health owner_left --owner-team SOC --owner-contact soc@harbourline.example',
+  )
+    .argument('<action>', 'revoke, shorten, reassign or relabel')
+    .requiredOption('--tenant <tenant>', 'slug or id')
+    .option('--id <id...>', 'ids of the keys, at most 1,000')
+    .option('--owned-by <owner>', 'keys of this owner: id of a person, or e-mail address of a team')
+    .option('--label-contains <text>', 'keys whose label contains this text')
+    .option('--state <state...>', 'keys in these states: active, expired, revoked')
+    .option('--health <reason>', 'active keys with this reason of `keys health`')
+    .option('--unused-since <when>', 'keys without a request since a date or RFC 3339 time')
+    .option('--reason <text>', 'revoke: why, for the audit trail')
+    .option('--expires <when>', 'shorten: latest expiry, a date (its last second in UTC) or an RFC 3339 time')
+    .option('--owner <person>', 'reassign: id of the person who answers for the keys')
+    .option('--owner-team <name>', 'reassign: team that answers for the keys, with --owner-contact')
+    .option('--owner-contact <address>', 'reassign: e-mail address of the team')
+    .option('--label <label>', 'relabel: what the keys are for')
+    .option('--apply <version>', 'make the change, if the keys are as in the preview with this version')
+    .action(async (action, options) => await (await keyCommands()).changeKeys(context, action, options))
+  leaf(
+    keys,
     'scan',
     'Find keys in files, folders and Git histories; needs no network, and shows no values; exits with 1 if there is a key',
     'keys scan .',

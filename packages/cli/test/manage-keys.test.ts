@@ -5,6 +5,7 @@ import {
   type CreatedApiKey,
   apiKeyEventSchema,
   apiKeySchema,
+  bulkPreviewSchema,
   createdApiKeySchema,
   revokedApiKeySchema,
 } from '@postern/contracts'
@@ -486,4 +487,26 @@ describe('keys report-leak', () => {
     const events = await postern(['keys', 'events', first.id])
     expect(events.stdout).toMatch(/ revoked +127\.0\.0\.1 +127\.0\.0\.1 +.*Reported as leaked/)
   })
+})
+
+test('keys bulk previews a change, and makes it with the version of the preview', async () => {
+  const [one, two] = [await createKey('--label', 'Bulk one'), await createKey('--label', 'Bulk two')]
+  const select = ['keys', 'bulk', 'revoke', '--tenant', tenant.slug, '--label-contains', 'Bulk ']
+  const preview = await postern(select)
+  expect(preview).toMatchObject({ code: 0, stderr: '' })
+  expect(preview.stdout).toContain('2 keys, 2 active, 0 used in the last 24 hours. Nothing is changed yet.')
+  const version = /--apply ([0-9a-f]{32})\n/.exec(preview.stdout)?.[1] ?? ''
+  expect(await readFindings(one.key)).toBe(200)
+  await postern(['keys', 'update', two.id, '--note', 'Changed after the preview'])
+  expect((await postern([...select, '--apply', version])).code).not.toBe(0)
+  expect(await readFindings(one.key)).toBe(200)
+  const current = bulkPreviewSchema.parse(JSON.parse((await postern([...select, '--json'])).stdout))
+  const receipt = await postern([...select, '--reason', 'Left the company', '--apply', current.version])
+  expect(receipt).toMatchObject({ code: 0, stderr: '' })
+  expect(receipt.stdout).toMatch(/2 of 2 keys changed \(gateways: \d, confirmed: \d, fenced: 0\)\n$/)
+  expect([await readFindings(one.key), await readFindings(two.key)]).toEqual([401, 401])
+  expect((await postern([...select, '--id', one.id])).stderr).toContain('select keys with --id, or with --owned-by')
+  expect((await postern([...select, '--label', 'Other'])).stderr).toContain('give revoke a --reason or nothing')
+  const none = ['keys', 'bulk', 'revoke', '--tenant', tenant.slug, '--label-contains', 'No such label']
+  expect((await postern(none)).stdout).toBe('No key is selected.\n')
 })

@@ -32,6 +32,10 @@ export interface Keys extends Readable<ApiKey>, Changeable<ApiKey, BodyOf<'updat
   revoke(target: Target, body?: BodyOf<'revokeApiKey'>, options?: CallOptions): Promise<AnswerOf<'revokeApiKey'>>
   /** Creates a replacement. The old key expires after the overlap. */
   rotate(target: Target, body?: BodyOf<'rotateApiKey'>, options?: CallOptions): Promise<CreatedApiKey>
+  /** Lists keys to change together, and who used them in the last 24 hours. */
+  previewBulk(keys: BodyOf<'previewBulk'>, options?: CallOptions): Promise<AnswerOf<'previewBulk'>>
+  /** Changes all of the keys or none. Throws 412 `precondition_failed` if one of them changed after the preview. */
+  changeMany(change: BodyOf<'changeKeys'>, options?: CallOptions): Promise<AnswerOf<'changeKeys'>>
   /** The audit trail of the key, newest first. */
   events(target: Target, query?: QueryOf<'listApiKeyEvents'>, options?: CallOptions): Pages<ApiKeyEvent>
   /** The requests of the key by day and by route. */
@@ -79,6 +83,8 @@ export function openKeys(connection: Connection): Keys {
       await connection.call('revokeApiKey', { params: { id: addressOf(target) }, body, ...options }),
     rotate: async (target, body = {}, options = {}) =>
       await connection.call('rotateApiKey', { params: { id: addressOf(target) }, body, ...options }),
+    previewBulk: async (body, options = {}) => await connection.call('previewBulk', { body, ...options }),
+    changeMany: async (body, options = {}) => await connection.call('changeKeys', { body, ...options }),
     events: (target, query, options = {}) =>
       pagesOf(connection, 'listApiKeyEvents', { id: addressOf(target) }, query, options),
     usage: async (target, options = {}) =>

@@ -104,6 +104,8 @@ export const operations = {
   updateApiKey: ['PATCH', '/api/v1/api-keys/:id'],
   revokeApiKey: ['POST', '/api/v1/api-keys/:id/revoke'],
   rotateApiKey: ['POST', '/api/v1/api-keys/:id/rotate'],
+  previewBulk: ['POST', '/api/v1/api-keys/bulk/preview'],
+  changeKeys: ['POST', '/api/v1/api-keys/bulk'],
   listApiKeyEvents: ['GET', '/api/v1/api-keys/:id/events'],
   getApiKeyUsage: ['GET', '/api/v1/api-keys/:id/usage'],
   explainRequest: ['POST', '/api/v1/api-keys/:id/explain'],

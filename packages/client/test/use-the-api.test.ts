@@ -280,6 +280,12 @@ describe('through the gateway', () => {
     expect(await admin.keys.revoke(made, { reason: 'Test' })).toMatchObject({ state: 'revoked' })
     await expect(bi.whoami()).rejects.toMatchObject({ status: 401, code: 'key_revoked' })
     expect(await admin.keys.usage(made)).toBeDefined()
+    const many = [1, 2].map(
+      async (n) => await admin.keys.create({ label: `Many ${n}`, expires_in: '30d', scopes: ['read:findings'] }),
+    )
+    const ids = (await Promise.all(many)).map(({ id }) => id)
+    const { version } = await admin.keys.previewBulk({ ids })
+    expect(await admin.keys.changeMany({ action: 'revoke', ids, version })).toMatchObject({ changed: 2 })
     const policy = await admin.keys.policy()
     expect(await admin.keys.updatePolicy(policy, { max_key_days: 365 })).toMatchObject({ max_key_days: 365 })
     expect(await admin.keys.policyEvents().all()).toMatchObject([{ max_key_days: 365 }])

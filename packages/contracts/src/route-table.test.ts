@@ -24,6 +24,8 @@ const access: Readonly<Record<string, string>> = {
   'PATCH /api/v1/api-keys/:id': 'person admin',
   'POST /api/v1/api-keys/:id/revoke': 'person admin',
   'POST /api/v1/api-keys/:id/rotate': 'person admin',
+  'POST /api/v1/api-keys/bulk/preview': 'person admin',
+  'POST /api/v1/api-keys/bulk': 'person admin',
   'GET /api/v1/api-keys/:id/events': 'person admin',
   'GET /api/v1/api-keys/:id/usage': 'person admin',
   'POST /api/v1/api-keys/:id/explain': 'person admin',

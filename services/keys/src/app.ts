@@ -1,6 +1,7 @@
 import { type App, rememberAnswers } from '@postern/service-kit'
 import { apiKeyRoutes } from './api-key/routes.ts'
 import { auditRoutes } from './audit/routes.ts'
+import { bulkRoutes } from './bulk/routes.ts'
 import type { Deps } from './deps.ts'
 import { explainRoutes } from './explain/routes.ts'
 import { findKeyRoutes } from './leak/find-routes.ts'
@@ -17,6 +18,7 @@ import { usageRoutes } from './usage/routes.ts'
 export function buildApp(app: App, deps: Deps): void {
   rememberAnswers(app, deps.answers)
   apiKeyRoutes(app, deps)
+  bulkRoutes(app, deps)
   explainRoutes(app, deps)
   findKeyRoutes(app, deps)
   reportLeakRoutes(app, deps)

@@ -55,7 +55,7 @@ export class WatchUnderTest {
     })
     this.#enforcer = openEnforcer({
       db,
-      announcer: { announce: () => undefined, close: async () => undefined },
+      announcer: { announce: () => undefined, announceKeys: () => undefined, close: async () => undefined },
       leaseWatch: {
         ...this.watch,
         untilApplied: async (seq) => {

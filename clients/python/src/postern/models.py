@@ -117,6 +117,15 @@ class ApiKeyEvent(TypedDict):
     detail: Dict[str, Any]
 
 
+class ApiKeyFilter(TypedDict, total=False):
+    state: List[Literal["active", "expired", "revoked"]]
+    label: str
+    owner: str
+    health: Literal["owner_left", "rotated_in_use", "expiring", "outside_policy", "never_used", "idle", "rotation_due", "wildcard", "no_address_limit"]
+    expires_before: str
+    unused_since: str
+
+
 class ApiKeyUsageDaysItem(TypedDict):
     day: str
     requests: int
@@ -186,6 +195,44 @@ class BulkFindings(_BulkFindingsRequired, total=False):
     mode: Literal["atomic", "best_effort"]
 
 
+class BulkPreview(TypedDict):
+    version: str
+    active: int
+    used_last_day: int
+    keys: List[BulkPreviewKey]
+
+
+class BulkPreviewKey(TypedDict):
+    id: str
+    label: str
+    masked: str
+    state: Literal["active", "expired", "revoked"]
+    owner: KeyOwner | None
+    expires_at: str
+    last_used_at: str | None
+    used_last_day: bool
+    recent_addresses: List[str]
+
+
+class BulkReceipt(TypedDict):
+    id: str
+    action: Literal["revoke", "shorten", "reassign", "relabel"]
+    changed: int
+    enforcement: Enforcement | None
+    keys: List[BulkReceiptKey]
+
+
+class BulkReceiptKey(TypedDict):
+    id: str
+    label: str
+    masked: str
+    state: Literal["active", "expired", "revoked"]
+    expires_at: str
+    version: int
+    changed: bool
+    enforced_at: str | None
+
+
 class _BulkResultRequired(TypedDict):
     index: int
     status: int
@@ -238,6 +285,19 @@ class ChangeFindingStatus(_ChangeFindingStatusRequired, total=False):
     accepted_until: str
     validated_by: PersonReferenceInput
     evidence_refs: List[EvidenceReferenceInput]
+
+
+class _ChangeKeysRequired(TypedDict):
+    action: Literal["revoke", "shorten", "reassign", "relabel"]
+    ids: List[str]
+    version: str
+
+
+class ChangeKeys(_ChangeKeysRequired, total=False):
+    reason: str
+    expires_at: str
+    owner: KeyOwnerChoice
+    label: str
 
 
 class ConnectorSecretsValue(TypedDict):
@@ -1514,6 +1574,11 @@ class PossibleRepeat(TypedDict):
     severity: Literal["critical", "high", "medium", "low"]
     closed_date: str
     similarity: float
+
+
+class PreviewBulk(TypedDict, total=False):
+    ids: List[str]
+    filter: ApiKeyFilter
 
 
 class PrincipalTenant(TypedDict):

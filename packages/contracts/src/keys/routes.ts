@@ -13,10 +13,12 @@ import {
   rotateApiKeyBodySchema,
   updateApiKeyBodySchema,
 } from './api-key.ts'
+import { bulkPreviewSchema, bulkReceiptSchema, changeKeysBodySchema, previewBulkBodySchema } from './bulk.ts'
 import { explainBodySchema, explanationSchema } from './explain.ts'
 import { findApiKeyBodySchema } from './key-value.ts'
 import { keyHealthSchema } from './health.ts'
 import { githubLabelsSchema } from './github-leak.ts'
+import { maxBulkKeys } from './limits.ts'
 import { leakReceiptSchema, reportLeakedKeysBodySchema } from './leak.ts'
 import { memberSchema } from './member.ts'
 import { keyPolicyEventSchema, keyPolicySchema, updateKeyPolicyBodySchema } from './policy.ts'
@@ -125,6 +127,30 @@ export const rotateApiKey = defineRoute({
   body: rotateApiKeyBodySchema.optional(),
   answers: { 201: { description: 'The new key; the old one expires after the overlap', schema: createdApiKeySchema } },
   problems: ['not_found', 'conflict', 'invalid_content', 'revocation_unconfirmed'],
+})
+
+export const previewBulk = defineRoute({
+  ...base,
+  id: 'keys.preview-bulk',
+  method: 'POST',
+  path: '/api/v1/api-keys/bulk/preview',
+  summary: 'Preview a change of several keys',
+  description: 'Lists the keys and who used them in the last 24 hours. Changes nothing.',
+  body: previewBulkBodySchema,
+  answers: { 200: { description: 'The keys', schema: bulkPreviewSchema } },
+  problems: ['invalid_content'],
+})
+
+export const changeKeys = defineRoute({
+  ...base,
+  id: 'keys.bulk',
+  method: 'POST',
+  path: '/api/v1/api-keys/bulk',
+  summary: 'Revoke, shorten, reassign or relabel several keys',
+  description: `Changes all of the keys or none, at most ${maxBulkKeys}. Responds when every gateway enforces the change. Fails with 412 if one of the keys changed after the preview; a change that is already made can be repeated.`,
+  body: changeKeysBodySchema,
+  answers: { 200: { description: 'The receipt', schema: bulkReceiptSchema } },
+  problems: ['conflict', 'precondition_failed', 'invalid_content', 'revocation_unconfirmed'],
 })
 
 export const listApiKeyEvents = defineRoute({
@@ -276,6 +302,8 @@ export const keysRoutes = [
   updateApiKey,
   revokeApiKey,
   rotateApiKey,
+  previewBulk,
+  changeKeys,
   listApiKeyEvents,
   getApiKeyUsage,
   explainRequest,

@@ -11,6 +11,8 @@ const ids: Readonly<Record<string, string>> = {
   'keys.update': 'updateKey',
   'keys.revoke': 'revokeKey',
   'keys.rotate': 'rotateKey',
+  'keys.preview-bulk': 'previewBulk',
+  'keys.bulk': 'changeKeys',
   'keys.events': 'listKeyEvents',
   'keys.usage': 'getKeyUsage',
   'keys.explain': 'explainRequest',

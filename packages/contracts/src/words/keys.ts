@@ -36,6 +36,7 @@ export const keyWords: Readonly<Record<string, Word>> = {
   waited_ms: ['How long the revocation waited for gateways, in milliseconds', 3.2],
   masked: ['The last four characters of the key', '•••••x7Qd'],
   max_key_days: ['Longest life of a key, in days', 365],
+  action: ['What to do with the keys', 'revoke'],
   'KeyHealth.reason': ['Why keys need a look'],
   changed_by: ['Who changed it last'],
   tenant: ['The tenant of the caller'],

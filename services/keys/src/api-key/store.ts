@@ -156,6 +156,27 @@ export async function findKeyForChange(tx: Tx, id: string): Promise<StoredKey | 
   return row === undefined ? undefined : toKey(row)
 }
 
+/** Returns those of the keys that exist, in the order of their ids. */
+export async function findKeys(tx: Tx, ids: readonly string[]): Promise<StoredKey[]> {
+  const rows = await tx.query<KeyRow>({
+    name: 'keys_find_keys',
+    text: `select ${columns} from keys.api_key as k where k.id = any ($1::uuid[]) order by k.id`,
+    values: [ids],
+  })
+  return rows.map(toKey)
+}
+
+/** Locks in the order of the ids, as every statement over several keys does. */
+export async function findKeysForChange(tx: Tx, ids: readonly string[]): Promise<StoredKey[]> {
+  const rows = await tx.query<KeyRow>({
+    name: 'keys_find_keys_for_change',
+    text: `
+      select ${columns} from keys.api_key as k where k.id = any ($1::uuid[]) order by k.id for no key update`,
+    values: [ids],
+  })
+  return rows.map(toKey)
+}
+
 /** Returns the active key that replaces this one. Lock the old key first. Served by api_key_successor. */
 export async function findLiveSuccessor(tx: Tx, id: string): Promise<string | undefined> {
   const [row] = await tx.query<{ id: string }>({
@@ -250,6 +271,70 @@ export async function updateKey(
   })
   if (row === undefined) throw new Error('the locked key no longer exists')
   return toKey(row)
+}
+
+/** Revokes locked keys and records an event for each. Returns those that were not revoked before. */
+export async function revokeKeys(
+  tx: Tx,
+  { ids, reason, bulk, actor }: { ids: readonly string[]; reason: string | undefined; bulk: string; actor: Actor },
+): Promise<StoredKey[]> {
+  const rows = await tx.query<KeyRow>({
+    name: 'keys_revoke_keys',
+    text: `
+      with revoked as (
+        update keys.api_key as k
+           set revoked_at = clock_timestamp(), revoked_by_type = $2, revoked_by_id = $3, revoked_by_label = $4,
+               revoke_reason = $5
+         where k.id = any ($1::uuid[])
+           and k.revoked_at is null
+        returning k.tenant_id, ${columns}),
+      noted as (
+        insert into keys.api_key_event (tenant_id, key_id, type, actor_type, actor_id, actor_label, detail)
+        select revoked.tenant_id, revoked.id, 'revoked', $2, $3, $4,
+               jsonb_strip_nulls(jsonb_build_object('reason', revoked.revoke_reason, 'bulk', $6::text))
+          from revoked)
+      select * from revoked`,
+    values: [ids, actor.type, actor.id, actor.label, reason ?? null, bulk],
+  })
+  return rows.map(toKey)
+}
+
+export interface KeyChange {
+  readonly id: string
+  readonly label: string
+  readonly owner: Owner | null
+  readonly expiresAt: Date
+  readonly detail: Readonly<Record<string, unknown>>
+}
+
+/** Changes locked keys and records an event for each. PostgreSQL rejects changes that widen a key. */
+export async function updateKeys(
+  tx: Tx,
+  { changes, actor }: { changes: readonly KeyChange[]; actor: Actor },
+): Promise<StoredKey[]> {
+  const rows = await tx.query<KeyRow>({
+    name: 'keys_update_keys',
+    text: `
+      with wanted as (
+        select w.*
+          from jsonb_to_recordset($1::jsonb) as w (
+            id uuid, label text, "expiresAt" timestamptz, owner jsonb, detail jsonb)),
+      changed as (
+        update keys.api_key as k
+           set label = w.label, expires_at = w."expiresAt",
+               owner_type = w.owner ->> 'type', owner_id = w.owner ->> 'id',
+               owner_name = w.owner ->> 'name', owner_contact = w.owner ->> 'contact'
+          from wanted as w
+         where k.id = w.id
+        returning k.tenant_id, w.detail, ${columns}),
+      noted as (
+        insert into keys.api_key_event (tenant_id, key_id, type, actor_type, actor_id, actor_label, detail)
+        select changed.tenant_id, changed.id, 'updated', $2, $3, $4, changed.detail
+          from changed)
+      select * from changed`,
+    values: [JSON.stringify(changes), actor.type, actor.id, actor.label],
+  })
+  return rows.map(toKey)
 }
 
 export interface KeyFilter {

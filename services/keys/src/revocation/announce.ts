@@ -2,11 +2,15 @@ import type { Revocation } from '@postern/contracts/internal'
 import type { Logger } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import type { KeyCache } from '../key-cache.ts'
-import { findKeyRecord } from '../lookup/store.ts'
+import { findKeyRecord, findKeyRecords } from '../lookup/store.ts'
+
+const announcedAtOnce = 100
 
 /** Announces committed changes to gateways over Redis; enforcement does not depend on it. */
 export interface Announcer {
   announce(change: Revocation): void
+  /** Announces changes of many keys, some at a time. */
+  announceKeys(changes: readonly Revocation[]): void
   close(): Promise<void>
 }
 
@@ -27,16 +31,30 @@ export function openAnnouncer({
     if (record !== undefined) cache.store(record)
   }
 
+  async function announceAll(changes: readonly Revocation[]): Promise<void> {
+    for (let start = 0; start < changes.length; start += announcedAtOnce) {
+      const some = changes.slice(start, start + announcedAtOnce)
+      for (const change of some) cache.publish(change)
+      const hashes = some.flatMap((change) => (change.kind === 'key' ? [change.hash] : []))
+      const { records } = await db.system(async (tx) => await findKeyRecords(tx, hashes))
+      for (const record of records) if (record !== undefined) cache.store(record)
+    }
+  }
+
+  function run(work: Promise<void>, seq: number | undefined): void {
+    const task = work.catch((error: unknown) => {
+      logger.warn({ event: 'announce_failed', seq, err: error })
+    })
+    underWay.add(task)
+    void task.then(() => underWay.delete(task))
+  }
+
   return {
     announce: (change) => {
       cache.publish(change)
-      if (change.kind !== 'key') return
-      const task = replaceRecord(change.hash).catch((error: unknown) => {
-        logger.warn({ event: 'announce_failed', seq: change.seq, err: error })
-      })
-      underWay.add(task)
-      void task.then(() => underWay.delete(task))
+      if (change.kind === 'key') run(replaceRecord(change.hash), change.seq)
     },
+    announceKeys: (changes) => run(announceAll(changes), changes.at(-1)?.seq),
     close: async () => {
       await Promise.all(underWay)
     },

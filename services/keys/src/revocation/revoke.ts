@@ -6,7 +6,7 @@ import { Histogram } from '@prometheus-io/client'
 import { CommitInDoubtError } from '../database-errors.ts'
 import type { Announcer } from './announce.ts'
 import type { LeaseWatch } from './lease-watch.ts'
-import { lastKeyChange, lastTenantChange } from './store.ts'
+import { lastKeyChange, lastKeyChanges, lastTenantChange, readClock } from './store.ts'
 
 /** Enforces committed changes on every gateway. README.md explains the protocol. */
 export interface Enforcer {
@@ -15,6 +15,8 @@ export interface Enforcer {
    * `revocation_unconfirmed`.
    */
   enforceKey(hash: string): Promise<Enforcement | null>
+  /** As `enforceKey` for all of these keys, with the time at which the last of them was enforced (database clock). */
+  enforceKeys(hashes: readonly string[]): Promise<{ readonly at: Date; readonly enforcement: Enforcement | null }>
   /** Resolves when every gateway uses the tenant's new status, name and limits. */
   enforceTenant(tenantId: string): Promise<Enforcement | null>
   /** Runs a narrowing. If the database fails, rejects with `revocation_unconfirmed`: the request can be repeated. */
@@ -84,6 +86,10 @@ export function openEnforcer({
     const change = await db.system(findChange)
     if (change === undefined) return null
     announcer.announce(change)
+    return await untilEnforced(change, committedAt)
+  }
+
+  async function untilEnforced(change: Revocation, committedAt: number): Promise<Enforcement> {
     const outcome = await leaseWatch.untilApplied(change.seq, waitMs - (performance.now() - committedAt))
     const waitedMs = performance.now() - committedAt
     const labels = { kind: change.kind, outcome: outcome === undefined ? 'unconfirmed' : 'enforced' }
@@ -102,6 +108,16 @@ export function openEnforcer({
   return {
     enforceKey: async (hash) =>
       await reportDoubt('key', async () => await enforce(async (tx) => await lastKeyChange(tx, hash))),
+    enforceKeys: async (hashes) =>
+      await reportDoubt('key', async () => {
+        const committedAt = performance.now()
+        const changes = await db.system(async (tx) => await lastKeyChanges(tx, hashes))
+        const last = changes.at(-1)
+        announcer.announceKeys(changes)
+        // The log is applied in order, so the last entry includes all others.
+        const enforcement = last === undefined ? null : await untilEnforced(last, committedAt)
+        return { at: await db.system(readClock), enforcement }
+      }),
     enforceTenant: async (tenantId) =>
       await reportDoubt('tenant', async () => await enforce(async (tx) => await lastTenantChange(tx, tenantId))),
     runNarrowing: async (kind, work) => await reportDoubt(kind, work),

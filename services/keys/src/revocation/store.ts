@@ -102,6 +102,31 @@ export async function lastKeyChange(tx: Tx, hash: string): Promise<Revocation | 
   return row === undefined ? undefined : { kind: 'key', hash, ...row }
 }
 
+/** Returns the last change of each key that the log still has. */
+export async function lastKeyChanges(tx: Tx, hashes: readonly string[]): Promise<Revocation[]> {
+  const rows = await tx.query<{ hash: string; seq: number; version: number; revoked: boolean }>({
+    name: 'keys_last_key_changes',
+    text: `
+      select asked.hash, c.seq::float8 as seq, c.version, c.revoked
+        from unnest($1::text[]) as asked (hash)
+       cross join lateral keys.last_key_change(decode(asked.hash, 'hex')) as c
+       order by seq`,
+    values: [hashes],
+  })
+  return rows.map((row) => ({ kind: 'key', ...row }))
+}
+
+/** The time on the database clock. */
+export async function readClock(tx: Tx): Promise<Date> {
+  const [row] = await tx.query<{ now: Date }>({
+    name: 'keys_read_clock',
+    text: `select date_trunc('milliseconds', clock_timestamp()) as now`,
+    values: [],
+  })
+  if (row === undefined) throw new Error('the select returned no row')
+  return row.now
+}
+
 export async function lastTenantChange(tx: Tx, tenantId: string): Promise<Revocation | undefined> {
   const [row] = await tx.query<{ seq: number; version: number }>({
     name: 'keys_last_tenant_change',

@@ -2,6 +2,9 @@ import type {
   ApiKey,
   ApiKeyEvent,
   ApiKeyUsage,
+  BulkPreview,
+  BulkReceipt,
+  ChangeKeys,
   CreatedApiKey,
   Enforcement,
   Explanation,
@@ -150,6 +153,21 @@ export async function revokeKey(id: string, reason: string, signal: AbortSignal)
   const body = reason === '' ? {} : { reason }
   // No Idempotency-Key: a repeated request must wait for the enforcement.
   return (await request<RevokedKey>(path, { method: 'POST', body, signal })).body
+}
+
+/** Shows which of the keys were used in the last 24 hours. */
+export async function previewBulk(ids: readonly string[], signal: AbortSignal): Promise<BulkPreview> {
+  return (await request<BulkPreview>(`${base}/bulk/preview`, { method: 'POST', body: { ids }, signal })).body
+}
+
+/** Changes all keys of the preview or none. Resolves when every gateway enforces it. Safe to repeat. */
+export async function changeKeys(
+  preview: BulkPreview,
+  change: Omit<ChangeKeys, 'ids' | 'version'>,
+  signal: AbortSignal,
+): Promise<BulkReceipt> {
+  const body = { ...change, ids: preview.keys.map(({ id }) => id), version: preview.version }
+  return (await request<BulkReceipt>(`${base}/bulk`, { method: 'POST', body, signal })).body
 }
 
 export async function readKeyUsage(id: string, signal: AbortSignal): Promise<ApiKeyUsage> {

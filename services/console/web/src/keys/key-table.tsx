@@ -1,4 +1,5 @@
 import { type CSSProperties, useMemo, useRef } from 'react'
+import { Checkbox } from 'react-aria-components/Checkbox'
 import type { ApiKey } from '@postern/contracts'
 import { Link } from '../router.tsx'
 import { Button } from '../ui/button.tsx'
@@ -18,6 +19,8 @@ export interface KeyActions {
 }
 
 interface Props extends KeyActions {
+  readonly selected: ReadonlySet<string>
+  readonly onSelect: (selected: ReadonlySet<string>) => void
   readonly keys: readonly ApiKey[]
   readonly sorting: Sorting
   readonly onSort: (sorting: Sorting) => void
@@ -41,7 +44,7 @@ const tableWidth = 950
 const rowHeights = { table: 64, cards: 184 } as const
 
 /** Draws only rows near the screen. */
-export function KeyTable({ keys, sorting, onSort, now, isLoading, ...actions }: Props) {
+export function KeyTable({ keys, sorting, onSort, now, isLoading, selected, onSelect, ...actions }: Props) {
   const list = useRef<HTMLDivElement>(null)
   const { keys: all } = useKeys()
   const rotated = useMemo(() => rotatedIds(all ?? []), [all])
@@ -67,6 +70,8 @@ export function KeyTable({ keys, sorting, onSort, now, isLoading, ...actions }: 
           <KeyRow
             key={key.id}
             apiKey={key}
+            isSelected={selected.has(key.id)}
+            onSelect={(isOn) => onSelect(withKey(selected, key.id, isOn))}
             rotated={rotated}
             index={rows.start + index}
             style={{ transform: `translateY(${(rows.start + index) * height}px)`, height }}
@@ -82,6 +87,13 @@ export function KeyTable({ keys, sorting, onSort, now, isLoading, ...actions }: 
       ) : undefined}
     </div>
   )
+}
+
+function withKey(selected: ReadonlySet<string>, id: string, isOn: boolean): ReadonlySet<string> {
+  const next = new Set(selected)
+  if (isOn) next.add(id)
+  else next.delete(id)
+  return next
 }
 
 interface HeaderProps {
@@ -117,17 +129,30 @@ function HeaderCell({ label, column, sorting, onSort }: HeaderProps) {
 
 interface RowProps extends KeyActions {
   readonly apiKey: ApiKey
+  readonly isSelected: boolean
+  readonly onSelect: (isOn: boolean) => void
   readonly rotated: ReadonlySet<string>
   readonly index: number
   readonly style: CSSProperties
   readonly now: number
 }
 
-function KeyRow({ apiKey, rotated, index, style, now, onRotate, onRevoke, onOpen }: RowProps) {
+function KeyRow(props: RowProps) {
+  const { apiKey, isSelected, onSelect, rotated, index, style, now, onRotate, onRevoke, onOpen } = props
   const attention = attentionOf(apiKey, now, rotated)
   return (
     <div role="row" className={`key-row key-row-${apiKey.state}`} aria-rowindex={index + 2} style={style}>
       <div role="cell" className="key-cell cell-label">
+        <Checkbox
+          className="tick-field key-select"
+          aria-label={`Select ${apiKey.label}`}
+          isSelected={isSelected}
+          onChange={onSelect}
+        >
+          <span className="tick" aria-hidden="true">
+            <Icon name="check" size={14} />
+          </span>
+        </Checkbox>
         <Link to={`/settings/api-keys/${apiKey.id}`} className="key-link" title={apiKey.label}>
           {apiKey.label}
         </Link>

@@ -15,6 +15,7 @@ import { KeyTable, KeyTableSkeleton } from './key-table.tsx'
 import { useKeys } from './keys-store.tsx'
 import { formatFilter, parseFilter } from './filter-url.ts'
 import { useKeyPolicy } from './use-key-policy.ts'
+import { SelectionBar } from './selection-bar.tsx'
 import {
   type Filter,
   type Sorting,
@@ -32,12 +33,14 @@ import { useReadAtEnd } from './use-read-at-end.ts'
 const loadGenerate = async () => await import('./generate-dialog.tsx')
 const GenerateDialog = lazy(async () => ({ default: (await loadGenerate()).GenerateDialog }))
 const RevokeDialog = lazy(async () => ({ default: (await import('./revoke-dialog.tsx')).RevokeDialog }))
+const BulkDialog = lazy(async () => ({ default: (await import('./bulk-dialog.tsx')).BulkDialog }))
 const RotateDialog = lazy(async () => ({ default: (await import('./rotate-dialog.tsx')).RotateDialog }))
 
 type Open =
   | { readonly kind: 'generate'; readonly prefill?: Prefill }
   | { readonly kind: 'revoke'; readonly key: ApiKey }
   | { readonly kind: 'rotate'; readonly key: ApiKey }
+  | { readonly kind: 'bulk'; readonly ids: readonly string[] }
 
 export function KeysPage() {
   const { isAdmin, wasAdmin } = useAdmin()
@@ -86,6 +89,7 @@ function Keys({ isAdmin }: { readonly isAdmin: boolean }) {
           />
         ) : undefined}
         {open?.kind === 'revoke' ? <RevokeDialog apiKey={open.key} onClose={close} onRevoked={put} /> : undefined}
+        {open?.kind === 'bulk' ? <BulkDialog ids={open.ids} onClose={close} onChanged={reload} /> : undefined}
         {open?.kind === 'rotate' ? (
           <RotateDialog
             apiKey={open.key}
@@ -110,6 +114,7 @@ function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
     listQuery.current = formatFilter(filter, sorting)
     keepQuery(listQuery.current)
   }, [filter, sorting, listQuery])
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
   const byValue = useFindByValue()
   const now = useNow()
   useReadAtEnd(keys, now, reload)
@@ -191,16 +196,26 @@ function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
               None of the {keys.length} keys fits these filters.
             </Empty>
           ) : (
-            <KeyTable
-              keys={shown}
-              sorting={sorting}
-              onSort={setSorting}
-              now={now}
-              isLoading={isLoading && keys.length % 1000 === 0}
-              onOpen={(key) => navigate(`/settings/api-keys/${key.id}`)}
-              onRotate={(key) => onOpen({ kind: 'rotate', key })}
-              onRevoke={(key) => onOpen({ kind: 'revoke', key })}
-            />
+            <>
+              <SelectionBar
+                shown={shown}
+                selected={selected}
+                onSelect={setSelected}
+                onChange={(ids) => onOpen({ kind: 'bulk', ids })}
+              />
+              <KeyTable
+                selected={selected}
+                onSelect={setSelected}
+                keys={shown}
+                sorting={sorting}
+                onSort={setSorting}
+                now={now}
+                isLoading={isLoading && keys.length % 1000 === 0}
+                onOpen={(key) => navigate(`/settings/api-keys/${key.id}`)}
+                onRotate={(key) => onOpen({ kind: 'rotate', key })}
+                onRevoke={(key) => onOpen({ kind: 'revoke', key })}
+              />
+            </>
           )}
           <p className="page-foot">Times are in your zone ({timeZone}); point at one to see it in UTC.</p>
         </>

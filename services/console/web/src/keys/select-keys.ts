@@ -30,7 +30,7 @@ export interface Sorting {
 }
 
 export interface Filter {
-  /** Part of the label, last four characters or creator; case-insensitive. */
+  /** Part of the label, last four characters, creator or owner; case-insensitive. */
   readonly text: string
   readonly state: KeyState | 'all'
   readonly scope: GrantableScope | 'all'
@@ -55,7 +55,8 @@ export function selectKeys(keys: readonly ApiKey[], filter: Filter, sorting: Sor
       (text === '' ||
         key.label.toLowerCase().includes(text) ||
         key.masked.toLowerCase().includes(text) ||
-        key.created_by.label.toLowerCase().includes(text)),
+        key.created_by.label.toLowerCase().includes(text) ||
+        [key.owner?.name, key.owner?.id, key.owner?.contact].some((part) => part?.toLowerCase().includes(text))),
   )
   const sign = sorting.isDescending ? -1 : 1
   const isTime = sorting.column.endsWith('_at')

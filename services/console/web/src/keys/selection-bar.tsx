@@ -1,0 +1,31 @@
+import { maxBulkKeys, type ApiKey } from '@postern/contracts'
+import { Button } from '../ui/button.tsx'
+import { Tick } from '../ui/tick.tsx'
+
+interface Props {
+  readonly shown: readonly ApiKey[]
+  readonly selected: ReadonlySet<string>
+  readonly onSelect: (selected: ReadonlySet<string>) => void
+  readonly onChange: (ids: readonly string[]) => void
+}
+
+/** Selects the keys that are shown, to change them together. Hidden keys never change. */
+export function SelectionBar({ shown, selected, onSelect, onChange }: Props) {
+  const ids = shown.flatMap(({ id }) => (selected.has(id) ? [id] : []))
+  return (
+    <div className="selection-bar" role="group" aria-label="Selection">
+      <Tick
+        label={`Select all ${shown.length} shown`}
+        isOn={ids.length === shown.length}
+        onChange={(isOn) => onSelect(new Set(isOn ? shown.map(({ id }) => id) : []))}
+      />
+      {ids.length === 0 ? undefined : ids.length > maxBulkKeys ? (
+        <span className="help">At most {maxBulkKeys} keys can be changed at once. Narrow the filter.</span>
+      ) : (
+        <Button size="small" onPress={() => onChange(ids)}>
+          Change {ids.length} selected…
+        </Button>
+      )}
+    </div>
+  )
+}
