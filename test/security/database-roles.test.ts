@@ -333,6 +333,7 @@ test('only constraints that reveal nothing about other tenants are left out', ()
   expect(unasked).toEqual({
     'no tenant': [
       'keys.gateway_lease_pk',
+      'keys.github_report_pk',
       'keys.revocation_seq_pk',
       'postern_meta.migration_pk',
       'tenancy.assertion_secret_pk',

@@ -19,7 +19,7 @@ beforeAll(async () => (service = await startFindings()))
 afterAll(async () => await service.close())
 
 const all = '/api/v1/remediation-log'
-const feed = '/api/v1/changes'
+const feed = '/api/v1/changes?follow=true'
 const readLog = z.array(logEntrySchema)
 const readKeys = z.object({ keys: z.array(z.looseObject({ kty: z.string() })) })
 
@@ -169,7 +169,7 @@ describe('clients of one tenant that write at once', () => {
       const { id } = await openFinding(service, tenant)
       expect((await logBehind(tenant, turn - 1)).map(({ finding_id }) => finding_id)).toEqual([id])
       expect(logCheckpointSchema.parse((await get(tenant, `${all}/checkpoint`)).json).position).toBe(turn)
-      const { next } = await changesBehind(tenant, `${feed}?since=now`)
+      const { next } = await changesBehind(tenant, `${feed}&since=now`)
       expect((await changesBehind(tenant, next)).changes).toEqual([])
       const { changes } = await changesBehind(tenant, feed)
       expect(changes.filter(({ kind }) => kind === 'finding').map((change) => change.id)).toContain(id)
