@@ -294,7 +294,7 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
 /** The page, and what its headers say. `next` is relative, so that it is right behind a path prefix. */
 function withEnvelope(page: unknown, reply: FastifyReply): JsonText {
   const header = (name: string): string | undefined => reply.getHeader(name)?.toString()
-  const search = /<[^>?]*(\?[^>]*)>/.exec(header('link') ?? '')?.[1]
+  const search = /<[^<>?]*(\?[^<>]*)>/.exec(header('link') ?? '')?.[1]
   const total = header('x-total-count')
   const since = header('postern-next-since')
   const rest = {
