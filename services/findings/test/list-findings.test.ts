@@ -412,7 +412,7 @@ describe('an incremental load', () => {
       const mark = headerOf(first)
       await late.commit()
       expect(titles(await get(tenant, `?updated_since=${mark}`))).toEqual(['Late', 'Second'])
-      // The time alone is too late for it.
+      // Without the position, the time is too late for it.
       expect(titles(await get(tenant, `?updated_since=${mark.split('_', 1)[0]}`))).toEqual(['Second'])
     },
   )

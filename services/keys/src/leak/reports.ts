@@ -10,13 +10,13 @@ import { type LeakedKey, type ReportedKey, type Reporter, recordGithubReport, re
 /** Longer than an enforcement may take, so that the time of an answer does not tell whether a key exists. */
 export const answerAfterMs: number = leaseMs + 1000
 
-/** More are enforced by the log alone. */
+/** More are enforced by the log, without a retry. */
 const maxUnconfirmed = 10_000
 const enforcedAtOnce = 100
 const maxUrlLength = 2000
 
 export interface LeakReport {
-  /** `url`: where the value was found. */
+  /** `url`: the page that contains the value. */
   readonly found: readonly { readonly value: string; readonly url?: string | null | undefined }[]
   readonly reporter: Reporter
   /** SHA-256 of a signed report, which is accepted once. */

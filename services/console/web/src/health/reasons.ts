@@ -13,7 +13,7 @@ export const reasonInfos: readonly ReasonInfo[] = [
   {
     reason: 'owner_left',
     title: 'Owner left',
-    advice: 'Nobody answers for these keys. Choose another owner, or revoke them.',
+    advice: 'The owner has left. Choose another one, or revoke the keys.',
     action: 'edit',
     actionLabel: 'Choose an owner',
   },
@@ -41,7 +41,7 @@ export const reasonInfos: readonly ReasonInfo[] = [
   {
     reason: 'never_used',
     title: 'Never used',
-    advice: 'Nothing depends on these keys. Revoke them.',
+    advice: 'No program has used these keys. Revoke them.',
     action: 'revoke',
     actionLabel: 'Revoke',
   },
