@@ -1,6 +1,7 @@
 import { openApi, publishedOpenApi } from '@postern/contracts'
+import { type Json as JsonObject, asJson as asObject, asList, resolveReference } from '@postern/contracts/internal'
 
-export type JsonObject = Readonly<Record<string, unknown>>
+export { type Json as JsonObject, asJson as asObject, asList } from '@postern/contracts/internal'
 
 const serverUrl = 'https://postern.example.com'
 
@@ -14,16 +15,6 @@ export interface Operation {
   readonly query: readonly { readonly name: string; readonly schema: unknown; readonly isRequired: boolean }[]
   /** In lower case. */
   readonly headers: ReadonlySet<string>
-}
-
-export function asObject(value: unknown): JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? Object.fromEntries(Object.entries(value))
-    : {}
-}
-
-export function asList(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : []
 }
 
 export function textOf(value: unknown): string | undefined {
@@ -86,10 +77,5 @@ function jsonSchemaOf(holder: JsonObject): unknown {
 }
 
 function resolve(document: JsonObject, value: unknown): JsonObject {
-  const object = asObject(value)
-  const reference = textOf(object['$ref'])
-  if (reference === undefined) return object
-  let found: unknown = document
-  for (const name of reference.slice(2).split('/')) found = asObject(found)[name]
-  return asObject(found)
+  return asObject(resolveReference(value, document))
 }

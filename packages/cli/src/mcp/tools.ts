@@ -1,6 +1,5 @@
 import { agentOpenApi, agentOperations, publishedOpenApi } from '@postern/contracts'
-
-type Json = Readonly<Record<string, unknown>>
+import { type Json, asJson, asList, resolveReference } from '@postern/contracts/internal'
 
 /** An operation of the API as a tool of the Model Context Protocol. */
 export interface AgentTool {
@@ -84,20 +83,6 @@ function inlined(value: unknown, document: Json): unknown {
   if (Array.isArray(value)) return asList(value).map((each) => inlined(each, document))
   if (typeof value !== 'object' || value === null) return value
   const { $ref, ...more } = asJson(value)
-  if (typeof $ref !== 'string') {
-    return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, inlined(each, document)]))
-  }
-  let found: unknown = document
-  for (const name of $ref.replace('#/', '').split('/')) found = asJson(found)[name]
-  return { ...asJson(inlined(found, document)), ...more }
-}
-
-function asJson(value: unknown): Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? Object.fromEntries(Object.entries(value))
-    : {}
-}
-
-function asList(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : []
+  if (typeof $ref === 'string') return { ...asJson(inlined(resolveReference(value, document), document)), ...more }
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, inlined(each, document)]))
 }

@@ -1,4 +1,4 @@
-import { type Json, asJson, asList, mapMembers, omit } from './json.ts'
+import { type Json, asJson, asList, mapMembers, omit, resolve } from './json.ts'
 
 /** An operation that an agent is offered as a tool. */
 export interface AgentOperation {
@@ -111,15 +111,6 @@ function operationFor(operation: Json, published: Json, uses: ReadonlyMap<string
 /** Without headers, which agents do not see. */
 function answerFor(answer: Json): unknown {
   return withoutExamples(omit(answer, 'headers'))
-}
-
-/** The referenced component, or the value itself. */
-function resolve(value: unknown, document: Json): unknown {
-  const { $ref } = asJson(value)
-  if (typeof $ref !== 'string') return value
-  let found: unknown = document
-  for (const name of $ref.replace('#/', '').split('/')) found = asJson(found)[name]
-  return found
 }
 
 /** `properties` has members of any name. */

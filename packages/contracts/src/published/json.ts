@@ -30,3 +30,12 @@ export function schemaNameOf(value: unknown): string | undefined {
 export function schemaRef(name: string): Json {
   return { $ref: prefix + name }
 }
+
+/** Returns the referenced component, or the value itself. */
+export function resolve(value: unknown, document: Json): unknown {
+  const { $ref } = asJson(value)
+  if (typeof $ref !== 'string') return value
+  let found: unknown = document
+  for (const name of $ref.replace('#/', '').split('/')) found = asJson(found)[name]
+  return found
+}
