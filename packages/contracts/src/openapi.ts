@@ -7,7 +7,7 @@ import { problemDocument, problemMediaType, problemSchema, problemTypes, problem
 import { tenantHeader } from './platform-headers.ts'
 import { problemsOf } from './route-problems.ts'
 import { routeTable } from './route-table.ts'
-import type { Route } from './route.ts'
+import { type Route, tags } from './route.ts'
 import { scimError, scimErrorSchema, scimMediaType, scimStatusOf } from './scim/error.ts'
 import { namedScopes, scopeDescriptions } from './scope.ts'
 import { withMemberWords } from './words/members.ts'
@@ -66,7 +66,7 @@ export function* openApiInTurns(serverUrl: string, routes: readonly Route[] = ro
         },
       },
     },
-    tags: [...new Set(routes.map((route) => route.tag))].map((name) => ({ name })),
+    tags: [...new Set(routes.map((route) => route.tag))].map((name) => ({ name, description: tags[name] })),
     'x-scopes': Object.fromEntries(namedScopes.map((scope) => [scope, scopeDescriptions[scope]])),
   }
 }
@@ -76,7 +76,7 @@ function operation(route: Route, schemas: Map<string, unknown>): Json {
     operationId: route.id,
     tags: [route.tag],
     summary: route.summary,
-    ...(route.description === undefined ? {} : { description: route.description }),
+    description: route.description,
     ...security(route),
     ...parameters(route, schemas),
     ...requestBody(route, schemas),

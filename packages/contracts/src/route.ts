@@ -19,6 +19,25 @@ export type Access =
   /** Machines are service accounts of a provider. */
   | { readonly kind: 'person'; readonly role: Role; readonly acceptsMachines?: true }
 
+/** The groups of operations, in the order of the reference. */
+export const tags = {
+  Access: 'Who the caller is, and this documentation.',
+  'API keys': 'For people: generating, changing, finding and revoking keys, and the rules for them.',
+  Findings: 'What auditors have found, from draft to closure.',
+  Recommendations: 'What auditors recommend, and how management responds.',
+  'Action plans': 'What will be done about a finding, by whom and by when.',
+  'Remediation tracker log': 'What happened to each finding, in a log that shows tampering.',
+  Exports: 'Findings and plans in the forms of other systems.',
+  Changes: 'Everything that changed, in one order, for programs that keep a copy.',
+  'Audit universe': 'What can be audited: entities, hierarchies, test procedures and people.',
+  Evidence: 'Storing files that prove something, with signed receipts.',
+  'Resumable uploads': 'Evidence in pieces, by the tus protocol 1.0.',
+  'Evidence in custody': 'For people: reading, reviewing, releasing and purging stored evidence.',
+  Sync: 'Connectors that read other systems, their runs, and pushes into the universe.',
+  SCIM: 'Users and groups from identity providers (RFC 7644).',
+} as const
+export type Tag = keyof typeof tags
+
 export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS'
 
 export interface Answer {
@@ -39,9 +58,9 @@ export interface Route {
   readonly path: string
   readonly upstream: Upstream | 'gateway'
   readonly access: Access
-  readonly tag: string
+  readonly tag: Tag
   readonly summary: string
-  readonly description?: string
+  readonly description: string
   readonly params?: z.ZodObject
   readonly query?: z.ZodObject
   /** The JSON body. Without it, a route streams a body of its `bodyMediaTypes`. */

@@ -60,6 +60,7 @@ export const getEvidenceFile = defineRoute({
   method: 'GET',
   path: '/api/v1/evidence-files/:id',
   summary: 'Read the metadata of an evidence file',
+  description: 'Includes hash, size, retention and reviews. The content has an address of its own.',
   params: oneFile,
   query: z.strictObject({ fields: fieldsOf(evidenceFileSchema) }),
   answers: { 200: { description: 'The file', schema: evidenceFileSchema }, 304: { description: 'Not modified' } },
@@ -95,6 +96,7 @@ export const listCustodyEvents = defineRoute({
   method: 'GET',
   path: '/api/v1/evidence-files/:id/custody',
   summary: 'Read the custody trail of an evidence file, oldest first',
+  description: 'Who stored, viewed, reviewed, released or purged the file, and when.',
   params: oneFile,
   query: z.strictObject(pageQuery),
   answers: { 200: { description: 'Events', schema: z.array(custodyEventSchema) } },
@@ -176,6 +178,7 @@ export const getEvidencePolicy = defineRoute({
   method: 'GET',
   path: '/api/v1/evidence-policy',
   summary: 'Read how long the tenant stores evidence',
+  description: 'New evidence gets its retention period from this policy.',
   answers: { 200: { description: 'The policy', schema: evidencePolicySchema }, 304: { description: 'Not modified' } },
 })
 

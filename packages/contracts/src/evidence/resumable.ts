@@ -104,6 +104,8 @@ export const appendUpload = defineRoute({
   id: 'evidence.append-upload',
   method: 'PATCH',
   summary: 'Send a piece of an upload',
+  description:
+    'A piece that begins where the last one ended. The last piece stores the evidence and returns its receipt.',
   bodyMediaTypes: [offsetMediaType],
   maxBodyBytes: maxEvidenceBytes,
   assertionSeconds: 270,
@@ -125,6 +127,7 @@ export const deleteUpload = defineRoute({
   id: 'evidence.delete-upload',
   method: 'DELETE',
   summary: 'Delete an upload',
+  description: 'Ends an unfinished upload and deletes its bytes.',
   requestHeaders: version,
   answers: { 204: { description: 'Deleted' } },
   problems: ['not_found', 'conflict', 'unsupported_protocol'],
@@ -152,6 +155,7 @@ export const describeUploads = defineRoute({
   id: 'evidence.describe-uploads',
   path: createUpload.path,
   summary: 'Read which parts of tus are supported',
+  description: 'For tus clients, which ask this before they send credentials.',
 })
 
 export const describeUpload = defineRoute({

@@ -136,6 +136,7 @@ export const receiptKeys = defineRoute({
   access: { kind: 'public' },
   tag: 'Evidence',
   summary: 'Public keys that verify receipts (RFC 7517)',
+  description: 'Programs verify the signature of a receipt with these keys, without access to the system.',
   answers: {
     200: { description: 'JSON Web Key Set', schema: z.object({ keys: z.array(z.record(z.string(), z.unknown())) }) },
   },

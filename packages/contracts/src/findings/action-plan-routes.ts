@@ -87,6 +87,8 @@ export const listActionPlans = defineRoute({
   access: read,
   tag: 'Action plans',
   summary: 'List action plans',
+  description:
+    'The action plans of all findings; `overdue=true` lists the late ones. Without `sort`, the newest come first.',
   query: z.strictObject({ ...actionPlanFilters, finding_id: addressFilter('Those of one of the findings') }),
   answers: { 200: { description: 'Action plans', schema: z.array(actionPlanSchema) } },
 })
@@ -100,6 +102,7 @@ export const listActionPlansOfFinding = defineRoute({
   access: read,
   tag: 'Action plans',
   summary: 'List the action plans of a finding',
+  description: 'Takes the same filters as the list of all action plans.',
   params: addressed,
   query: z.strictObject(actionPlanFilters),
   answers: { 200: { description: 'Action plans', schema: z.array(actionPlanSchema) } },
@@ -114,6 +117,7 @@ export const getActionPlan = defineRoute({
   access: read,
   tag: 'Action plans',
   summary: 'Read an action plan',
+  description: 'Includes the due date and its extensions. The `ETag` is needed to change the action plan.',
   params: addressed,
   query: z.strictObject({ fields: fieldsOf(actionPlanSchema) }),
   answers: { 200: { description: 'The action plan', schema: actionPlanSchema }, 304: { description: 'Not modified' } },

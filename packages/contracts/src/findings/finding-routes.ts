@@ -121,6 +121,7 @@ export const listFindings = defineRoute({
   access: read,
   tag: 'Findings',
   summary: 'List findings',
+  description: '`expand` adds related resources to each finding. Without `sort`, the newest come first.',
   query: z.strictObject({
     ...pageQuery,
     ...findingFilters,
@@ -143,6 +144,7 @@ export const getFinding = defineRoute({
   access: read,
   tag: 'Findings',
   summary: 'Read a finding',
+  description: '`expand` adds related resources in the same response. The `ETag` is needed to change the finding.',
   params: addressed,
   query: z.strictObject({
     expand: anyOf(expansions).optional().meta({
@@ -229,6 +231,7 @@ export const findingTransitions = defineRoute({
   access: read,
   tag: 'Findings',
   summary: 'List the possible transitions of a finding and their requirements',
+  description: 'Each transition names the values that the finding still lacks.',
   params: addressed,
   answers: { 200: { description: 'The transitions', schema: transitionsSchema } },
   problems: ['not_found'],

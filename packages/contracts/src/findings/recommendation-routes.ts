@@ -30,6 +30,7 @@ export const listRecommendations = defineRoute({
   access: read,
   tag: 'Recommendations',
   summary: 'List recommendations',
+  description: 'The recommendations of all findings. Without `sort`, the newest come first.',
   query: z.strictObject({ ...recommendationFilters, finding_id: addressFilter('Those of one of the findings') }),
   answers: { 200: { description: 'Recommendations', schema: z.array(recommendationSchema) } },
 })
@@ -42,6 +43,7 @@ export const listRecommendationsOfFinding = defineRoute({
   access: read,
   tag: 'Recommendations',
   summary: 'List the recommendations of a finding',
+  description: 'Takes the same filters as the list of all recommendations.',
   params: addressed,
   query: z.strictObject(recommendationFilters),
   answers: { 200: { description: 'Recommendations', schema: z.array(recommendationSchema) } },
@@ -56,6 +58,7 @@ export const getRecommendation = defineRoute({
   access: read,
   tag: 'Recommendations',
   summary: 'Read a recommendation',
+  description: 'Includes the response of management. The `ETag` is needed to change the recommendation.',
   params: addressed,
   query: z.strictObject({ fields: fieldsOf(recommendationSchema) }),
   answers: {

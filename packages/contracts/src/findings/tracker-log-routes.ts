@@ -47,6 +47,7 @@ export const listLogOfFinding = defineRoute({
   access: read,
   tag: 'Remediation tracker log',
   summary: 'Read the tracker log of a finding, oldest first',
+  description: 'Every change of the finding and what people added. `after_seq` continues after an entry.',
   params: addressed,
   query: z.strictObject({
     ...pageQuery,
@@ -88,6 +89,7 @@ export const verifyLogOfFinding = defineRoute({
   access: read,
   tag: 'Remediation tracker log',
   summary: 'Verify the hash chain of a finding’s tracker log',
+  description: 'Computes the hashes of the entries again and compares them with the stored ones.',
   params: addressed,
   answers: { 200: { description: 'The result of the verification', schema: logVerificationSchema } },
   problems: ['not_found'],
@@ -144,6 +146,8 @@ export const logCheckpointKeys = defineRoute({
   access: { kind: 'public' },
   tag: 'Remediation tracker log',
   summary: 'Public keys that verify checkpoints (RFC 7517)',
+  description:
+    '`postern verify-log` checks the signatures of checkpoints with these keys, without access to the system.',
   answers: {
     200: { description: 'JSON Web Key Set', schema: z.object({ keys: z.array(z.record(z.string(), z.unknown())) }) },
   },

@@ -33,6 +33,8 @@ export const whoami = defineRoute({
   access: { kind: 'any' },
   tag: 'Access',
   summary: 'Read the caller and its scopes or roles',
+  description:
+    'A good first request: it needs no scope, and shows the tenant with the scopes of a key or the roles of a person.',
   answers: { 200: { description: 'The principal', schema: whoamiSchema } },
 })
 
@@ -44,6 +46,7 @@ export const openApiDocument = defineRoute({
   access: { kind: 'public' },
   tag: 'Access',
   summary: 'This API as an OpenAPI 3.1 document',
+  description: 'For client generators and import into tools. `servers` has the public address of this installation.',
   answers: {
     200: {
       description: 'The document',
@@ -69,6 +72,7 @@ export const problemPage = defineRoute({
   access: { kind: 'public' },
   tag: 'Access',
   summary: 'What a problem type means and what to do',
+  description: 'The `type` of each problem document is the address of such a page.',
   params: z.strictObject({ slug: z.string().regex(/^[a-z0-9-]{1,64}$/) }),
   answers: { 200: { description: 'A page', mediaType: 'text/html' } },
   problems: ['not_found'],
@@ -82,6 +86,7 @@ export const referencePage = defineRoute({
   access: { kind: 'public' },
   tag: 'Access',
   summary: 'This API as a web page',
+  description: 'The reference of this installation. The page loads nothing from other hosts.',
   answers: { 200: { description: 'A page', mediaType: 'text/html' }, 304: { description: 'Not modified' } },
 })
 

@@ -36,6 +36,8 @@ export const createApiKey = defineRoute({
   method: 'POST',
   path: '/api/v1/api-keys',
   summary: 'Generate a key',
+  description:
+    'Send an `Idempotency-Key` so that a retry does not create another key. The policy of the tenant can forbid scopes and expiries.',
   body: createApiKeyBodySchema,
   answers: {
     201: { description: 'The key. Only this response contains its value.', schema: createdApiKeySchema },
@@ -49,6 +51,7 @@ export const listApiKeys = defineRoute({
   method: 'GET',
   path: '/api/v1/api-keys',
   summary: 'List keys',
+  description: 'Shows the last four characters of each value. Filters can be combined.',
   query: listApiKeysQuery,
   answers: { 200: { description: 'Keys, newest first', schema: z.array(apiKeySchema) } },
 })
@@ -59,6 +62,7 @@ export const getApiKey = defineRoute({
   method: 'GET',
   path: '/api/v1/api-keys/:id',
   summary: 'Read a key',
+  description: 'Shows the last four characters of the value. The `ETag` is needed to change the key.',
   params: keyIdParams,
   answers: { 200: { description: 'The key', schema: apiKeySchema }, 304: { description: 'Not modified' } },
   problems: ['not_found'],
@@ -159,6 +163,7 @@ export const listApiKeyEvents = defineRoute({
   method: 'GET',
   path: '/api/v1/api-keys/:id/events',
   summary: "A key's audit trail",
+  description: 'Each change of the key, with its time and the person, program or operator who made it.',
   params: keyIdParams,
   query: z.strictObject(pageQuery),
   answers: { 200: { description: 'Events, newest first', schema: z.array(apiKeyEventSchema) } },
@@ -254,6 +259,7 @@ export const getKeyPolicy = defineRoute({
   method: 'GET',
   path: '/api/v1/key-policy',
   summary: 'Read the rules for keys',
+  description: 'New and rotated keys must comply with these rules.',
   answers: { 200: { description: 'The policy', schema: keyPolicySchema }, 304: { description: 'Not modified' } },
   problems: ['not_found'],
 })
@@ -278,6 +284,7 @@ export const listKeyPolicyEvents = defineRoute({
   method: 'GET',
   path: '/api/v1/key-policy/events',
   summary: 'List the changes of the policy',
+  description: 'Each change has its time and the person who made it.',
   query: z.strictObject(pageQuery),
   answers: { 200: { description: 'Changes, newest first', schema: z.array(keyPolicyEventSchema) } },
 })

@@ -81,7 +81,7 @@ export function agentOpenApi(published: Json): Json {
   }
   const components = mapMembers(published['components'], (group) => mapMembers(group, (part) => withoutExamples(part)))
   return {
-    ...omit(published, 'x-problem-codes', 'tags', 'x-scopes'),
+    ...omit(published, 'x-problem-codes', 'x-scopes'),
     info: { ...asJson(published['info']), title: 'Postern for agents', description: introduction },
     paths,
     components: {
@@ -92,12 +92,13 @@ export function agentOpenApi(published: Json): Json {
 }
 
 function operationFor(operation: Json, published: Json, uses: ReadonlyMap<string, string>): Json {
-  const { operationId, summary, description, parameters, requestBody, responses } = operation
+  const { operationId, tags, summary, description, parameters, requestBody, responses } = operation
   const answers = Object.entries(asJson(responses)).filter(([status]) => status.startsWith('2') || status === 'default')
   return {
     operationId,
+    tags,
     summary,
-    description: [uses.get(String(operationId)), ...(description === undefined ? [] : [description])].join(' '),
+    description: [uses.get(String(operationId)), description].join(' '),
     ...(operation['x-required-scope'] === undefined ? {} : { 'x-required-scope': operation['x-required-scope'] }),
     security: [{ keyAuth: [] }],
     parameters: asList(parameters)

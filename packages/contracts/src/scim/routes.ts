@@ -80,6 +80,7 @@ export const scimListUsers = defineRoute({
   method: 'GET',
   path: `${scimBase}/Users`,
   summary: 'List the users that identity providers have sent',
+  description: '`filter` selects users; `startIndex` and `count` select a page (RFC 7644 §3.4.2).',
   query: listQuery,
   answers: { 200: { description: 'The users', schema: scimListSchema(scimUserSchema), ...media } },
 })
@@ -105,6 +106,7 @@ export const scimGetUser = defineRoute({
   method: 'GET',
   path: `${scimBase}/Users/:id`,
   summary: 'Read a user',
+  description: 'The user as the provider sent it, with `id` and `meta` (RFC 7644 §3.4.1).',
   params: one,
   query: oneQuery,
   answers: {
@@ -119,6 +121,7 @@ export const scimReplaceUser = defineRoute({
   method: 'PUT',
   path: `${scimBase}/Users/:id`,
   summary: 'Replace a user',
+  description: 'Attributes that the request leaves out are deleted (RFC 7644 §3.5.1).',
   params: one,
   query: oneQuery,
   body: scimUserInputSchema,
@@ -133,6 +136,7 @@ export const scimPatchUser = defineRoute({
   method: 'PATCH',
   path: `${scimBase}/Users/:id`,
   summary: 'Change a user',
+  description: 'Adds, replaces or removes single attributes (RFC 7644 §3.5.2).',
   params: one,
   query: oneQuery,
   body: scimPatchSchema,
@@ -160,6 +164,7 @@ export const scimListGroups = defineRoute({
   method: 'GET',
   path: `${scimBase}/Groups`,
   summary: 'List the groups that identity providers have sent',
+  description: '`filter` selects groups; `startIndex` and `count` select a page (RFC 7644 §3.4.2).',
   query: groupListQuery,
   answers: { 200: { description: 'The groups', schema: scimListSchema(scimGroupSchema), ...media } },
 })
@@ -185,6 +190,7 @@ export const scimGetGroup = defineRoute({
   method: 'GET',
   path: `${scimBase}/Groups/:id`,
   summary: 'Read a group',
+  description: '`excludedAttributes=members` leaves out the members of a large group (RFC 7644 §3.9).',
   params: one,
   query: oneQuery,
   answers: {
@@ -199,6 +205,7 @@ export const scimReplaceGroup = defineRoute({
   method: 'PUT',
   path: `${scimBase}/Groups/:id`,
   summary: 'Replace a group',
+  description: 'The list of members is replaced as a whole (RFC 7644 §3.5.1).',
   params: one,
   query: oneQuery,
   body: scimGroupInputSchema,
@@ -214,6 +221,7 @@ export const scimPatchGroup = defineRoute({
   method: 'PATCH',
   path: `${scimBase}/Groups/:id`,
   summary: 'Change a group',
+  description: 'Adds or removes single members without sending the others (RFC 7644 §3.5.2).',
   params: one,
   query: oneQuery,
   body: scimGroupPatchSchema,
@@ -229,6 +237,7 @@ export const scimDeleteGroup = defineRoute({
   method: 'DELETE',
   path: `${scimBase}/Groups/:id`,
   summary: 'Delete a group',
+  description: 'The users of the group stay as they are.',
   params: one,
   query: flagQuery,
   answers: { 204: { description: 'Deleted' } },
@@ -371,6 +380,7 @@ export const scimServiceConfig = defineRoute({
   method: 'GET',
   path: `${scimBase}/ServiceProviderConfig`,
   summary: 'Read what of SCIM is supported',
+  description: 'Describes which optional parts of SCIM the service has.',
   answers: { 200: { description: 'RFC 7643 §5', ...described } },
 })
 
@@ -380,6 +390,7 @@ export const scimListResourceTypes = defineRoute({
   method: 'GET',
   path: `${scimBase}/ResourceTypes`,
   summary: 'List the types of resources',
+  description: 'Users and groups, with their addresses and schemas.',
   answers: { 200: { description: 'RFC 7643 §6', schema: scimListSchema(scimDescriptionSchema), ...media } },
 })
 
@@ -389,6 +400,7 @@ export const scimGetResourceType = defineRoute({
   method: 'GET',
   path: `${scimBase}/ResourceTypes/:urn`,
   summary: 'Read a type of resource',
+  description: '`User` or `Group`.',
   params: urn,
   answers: { 200: { description: 'RFC 7643 §6', ...described } },
 })
@@ -399,6 +411,7 @@ export const scimListSchemas = defineRoute({
   method: 'GET',
   path: `${scimBase}/Schemas`,
   summary: 'List the schemas of the resources',
+  description: 'The attributes of users and groups, with their types.',
   answers: { 200: { description: 'RFC 7643 §7', schema: scimListSchema(scimDescriptionSchema), ...media } },
 })
 
@@ -408,6 +421,7 @@ export const scimGetSchema = defineRoute({
   method: 'GET',
   path: `${scimBase}/Schemas/:urn`,
   summary: 'Read a schema',
+  description: 'The attributes of one schema, named by its URN.',
   params: urn,
   answers: { 200: { description: 'RFC 7643 §7', ...described } },
 })

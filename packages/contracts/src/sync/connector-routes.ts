@@ -41,6 +41,7 @@ export const listConnectors = defineRoute({
   method: 'GET',
   path: '/api/v1/connectors',
   summary: 'List connectors',
+  description: 'Shows the schedule and the last run of each. Secrets are never returned.',
   query: z.strictObject({ ...pageQuery, key: line(1, 64).optional() }),
   answers: { 200: { description: 'Connectors, by key', schema: z.array(connectorSchema) } },
 })
@@ -160,6 +161,7 @@ export const listRuns = defineRoute({
   method: 'GET',
   path: '/api/v1/sync-runs',
   summary: 'List runs',
+  description: 'The runs of all connectors; filters select one connector or a state.',
   query: listRunsQuery,
   answers: { 200: { description: 'Runs, newest first', schema: z.array(runSchema) } },
 })
@@ -182,6 +184,7 @@ export const listRunChanges = defineRoute({
   method: 'GET',
   path: '/api/v1/sync-runs/:id/changes',
   summary: 'List the changes of a run',
+  description: 'Shows what a run will change before its approval, and what it has changed afterwards.',
   params: runParams,
   query: listChangesQuery,
   answers: {

@@ -30,6 +30,7 @@ export const listTestProcedures = defineRoute({
   method: 'GET',
   path: '/api/v1/test-procedures',
   summary: 'List test procedures',
+  description: 'Filters can be combined. Without `sort`, they are in the order of their references.',
   query: z.strictObject({
     ...pageQuery,
     status: anyOf(testProcedureStatuses).optional(),
@@ -56,6 +57,7 @@ export const getTestProcedure = defineRoute({
   method: 'GET',
   path: '/api/v1/test-procedures/:id',
   summary: 'Read a test procedure',
+  description: 'Includes the entity, the control and the engagement that it belongs to.',
   params: addressed,
   query: z.strictObject({ fields: fieldsOf(testProcedureSchema) }),
   answers: {
@@ -73,6 +75,7 @@ export const listPeople = defineRoute({
   method: 'GET',
   path: '/api/v1/people',
   summary: 'List people',
+  description: 'The people whom sources and pushes have brought, by name. They need not be able to sign in.',
   query: z.strictObject({
     ...pageQuery,
     email: textFilter(emailSchema, 'Address of a person, in any case'),
@@ -92,6 +95,7 @@ export const getPerson = defineRoute({
   method: 'GET',
   path: '/api/v1/people/:id',
   summary: 'Read a person',
+  description: '`id` can be the id of the person or `ext:` and the key of the integrator’s own.',
   params: z.strictObject({ id: unnumberedAddressSchema }),
   query: z.strictObject({ fields: fieldsOf(personSchema) }),
   answers: { 200: { description: 'The person', schema: personSchema }, 304: { description: 'Not modified' } },
