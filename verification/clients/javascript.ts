@@ -15,11 +15,6 @@ interface Recipe {
 /** Each has a program of the same name, which uses what the generator writes to `generated`. */
 const recipes: readonly Recipe[] = [
   {
-    name: 'openapi-typescript',
-    packages: { 'openapi-typescript': '7.13.0', 'openapi-fetch': '0.17.0' },
-    generate: (document) => ['openapi-typescript', document, '--output', 'generated/api.d.ts'],
-  },
-  {
     name: 'hey-api',
     packages: { '@hey-api/openapi-ts': '0.99.0' },
     generate: (document) => [
@@ -53,43 +48,53 @@ const recipes: readonly Recipe[] = [
   },
 ]
 
-export const javaScriptTools: readonly Tool[] = recipes.map(({ name, packages, generate }) => ({
-  name,
-  needs: ['npm'],
-  prove: async ({ folder, document, variables }: Workshop) => {
-    const cwd = join(folder, name)
-    await mkdir(join(cwd, 'generated'), { recursive: true })
-    await writeFile(
-      join(cwd, 'package.json'),
-      JSON.stringify({ private: true, type: 'module', dependencies: { ...packages, ...compilers } }),
-    )
-    await writeFile(
-      join(cwd, 'tsconfig.json'),
-      JSON.stringify({
-        compilerOptions: {
-          strict: true,
-          target: 'es2023',
-          module: 'esnext',
-          moduleResolution: 'bundler',
-          lib: ['es2023', 'dom', 'dom.iterable'],
-          types: ['node'],
-          noEmit: true,
-        },
-        include: ['program.ts', 'generated'],
-      }),
-    )
-    await writeFile(join(cwd, 'orval.config.mjs'), orvalConfig(document, variables))
-    await copyFile(join(programs, `${name}.ts`), join(cwd, 'program.ts'))
-    await copyFile(join(programs, 'steps.ts'), join(cwd, 'steps.ts'))
-    await run('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts'], { cwd })
-    const [program, ...args] = generate(document)
-    await run(join(cwd, 'node_modules', '.bin', program), args, { cwd })
-    await run(join(cwd, 'node_modules', '.bin', 'tsc'), [], { cwd })
-    const bundle = ['program.ts', '--bundle', '--platform=node', '--format=esm', '--outfile=program.mjs']
-    await run(join(cwd, 'node_modules', '.bin', 'esbuild'), bundle, { cwd })
-    await run(process.execPath, ['program.mjs'], { cwd, env: variables })
-  },
-}))
+export const openApiTypescript: Tool = toolOf({
+  name: 'openapi-typescript',
+  packages: { 'openapi-typescript': '7.13.0', 'openapi-fetch': '0.17.0' },
+  generate: (document) => ['openapi-typescript', document, '--output', 'generated/api.d.ts'],
+})
+
+function toolOf({ name, packages, generate }: Recipe): Tool {
+  return {
+    name,
+    needs: ['npm'],
+    prove: async ({ folder, document, variables }: Workshop) => {
+      const cwd = join(folder, name)
+      await mkdir(join(cwd, 'generated'), { recursive: true })
+      await writeFile(
+        join(cwd, 'package.json'),
+        JSON.stringify({ private: true, type: 'module', dependencies: { ...packages, ...compilers } }),
+      )
+      await writeFile(
+        join(cwd, 'tsconfig.json'),
+        JSON.stringify({
+          compilerOptions: {
+            strict: true,
+            target: 'es2023',
+            module: 'esnext',
+            moduleResolution: 'bundler',
+            lib: ['es2023', 'dom', 'dom.iterable'],
+            types: ['node'],
+            noEmit: true,
+          },
+          include: ['program.ts', 'generated'],
+        }),
+      )
+      await writeFile(join(cwd, 'orval.config.mjs'), orvalConfig(document, variables))
+      await copyFile(join(programs, `${name}.ts`), join(cwd, 'program.ts'))
+      await copyFile(join(programs, 'steps.ts'), join(cwd, 'steps.ts'))
+      await run('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts'], { cwd })
+      const [program, ...args] = generate(document)
+      await run(join(cwd, 'node_modules', '.bin', program), args, { cwd })
+      await run(join(cwd, 'node_modules', '.bin', 'tsc'), [], { cwd })
+      const bundle = ['program.ts', '--bundle', '--platform=node', '--format=esm', '--outfile=program.mjs']
+      await run(join(cwd, 'node_modules', '.bin', 'esbuild'), bundle, { cwd })
+      await run(process.execPath, ['program.mjs'], { cwd, env: variables })
+    },
+  }
+}
+
+export const javaScriptTools: readonly Tool[] = [openApiTypescript, ...recipes.map(toolOf)]
 
 /** Orval takes the address of the API from a file only. */
 function orvalConfig(target: string, { POSTERN_URL: baseUrl }: Workshop['variables']): string {

@@ -4,6 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestStack, startTestCluster, startTestStack } from '@postern/local-stack/testing'
+import { apiTools } from './api-tools.ts'
 import { CommandError, isAt } from './command.ts'
 import { javaScriptTools } from './javascript.ts'
 import { otherTools } from './other-languages.ts'
@@ -11,7 +12,7 @@ import type { Tool, Workshop } from './tool.ts'
 
 /** More than one page of the programs, which ask for two. */
 const findings = 5
-const tools: readonly Tool[] = [...javaScriptTools, ...otherTools]
+const tools: readonly Tool[] = [...javaScriptTools, ...apiTools, ...otherTools]
 
 const running: { stop(): Promise<unknown> }[] = []
 

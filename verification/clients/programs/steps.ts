@@ -42,12 +42,16 @@ export async function takeSteps(client: GeneratedClient): Promise<void> {
   expectEqual('status of the new finding', made.status, 201)
   expectEqual('id of the new finding', typeof made.id, 'string')
 
-  const bytes = randomBytes(100_000)
-  const receipt = await client.upload(new Blob([new Uint8Array(bytes)]))
-  expectEqual('status of the upload', receipt.status, 201)
-  expectEqual('sha256 of the upload', receipt.sha256, createHash('sha256').update(bytes).digest('hex'))
+  if (process.env['POSTERN_UPLOADS'] !== 'none') await takeUpload(client)
 
   const problem = await client.read('nothing')
   expectEqual('status of an unknown id', problem.status, 404)
   expectEqual('code of the problem', problem.code, 'not_found')
+}
+
+async function takeUpload(client: GeneratedClient): Promise<void> {
+  const bytes = randomBytes(100_000)
+  const receipt = await client.upload(new Blob([new Uint8Array(bytes)]))
+  expectEqual('status of the upload', receipt.status, 201)
+  expectEqual('sha256 of the upload', receipt.sha256, createHash('sha256').update(bytes).digest('hex'))
 }
