@@ -185,7 +185,7 @@ function faultOfRefusal(
   const refusal = z
     .object({ code: z.enum(['malformed_json', 'invalid_content']), errors: z.array(z.object({ pointer: z.string() })) })
     .safeParse(json)
-  const isOfBytes = spoiled.startsWith('bytes') || spoiled.startsWith('a byte order')
+  const isOfBytes = spoiled.startsWith('bytes') || spoiled.startsWith('two byte order')
   if (refusal.success || isOfBytes || (status !== 400 && status !== 422)) return undefined
   const other = z.object({ errors: z.array(z.object({ parameter: z.string() })).min(1) }).safeParse(json)
   const isOfUrl = z.object({ code: z.enum(['non_canonical_path', 'bad_request']) }).safeParse(json)

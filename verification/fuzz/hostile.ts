@@ -127,7 +127,7 @@ export const spoilers: Readonly<Record<string, (json: string) => string | Buffer
   'a comma too many': (json) => `${json.slice(0, -1)},${json.slice(-1)}`,
   'half of it': (json) => json.slice(0, Math.floor(json.length / 2)),
   'something behind': (json) => `${json}{}`,
-  'a byte order mark': (json) => `\uFEFF${json}`,
+  'two byte order marks': (json) => `\uFEFF\uFEFF${json}`,
   'bytes that are not UTF-8': (json) => Buffer.concat([Buffer.from(json.slice(0, -1)), Buffer.from([0xc3, 0x28])]),
 }
 

@@ -27,7 +27,10 @@ describe('--expires', () => {
     expect(parseExpiry('2028-02-29')).toEqual({ expires_in: 'custom', expires_at: '2028-02-29T23:59:59Z' })
   })
 
-  test.each(['2027-06-30T00:00:00Z', '2027-06-30T02:00:00.5+02:00'])('takes the time %s unchanged', (text) => {
-    expect(parseExpiry(text)).toEqual({ expires_in: 'custom', expires_at: text })
-  })
+  test.each(['2027-06-30T00:00:00Z', '2027-06-30T02:00:00.5+02:00', '2027-06-30t00:00:00z'])(
+    'takes the time %s unchanged',
+    (text) => {
+      expect(parseExpiry(text)).toEqual({ expires_in: 'custom', expires_at: text })
+    },
+  )
 })

@@ -4,8 +4,8 @@ export type ExpiryInput =
   | { readonly expires_in: '30d' | '90d' | '1y' }
   | { readonly expires_in: 'custom'; readonly expires_at: string }
 
-// RFC 3339 §5.6, in upper case. A time without an offset is ambiguous.
-const timestampPattern = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/
+// RFC 3339 §5.6. A time without an offset is ambiguous.
+const timestampPattern = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/i
 const datePattern = /^\d{4}-\d{2}-\d{2}$/
 
 /**

@@ -5,12 +5,14 @@ import { type ProblemError, problem } from './problem.ts'
 
 export const maxJsonDepth = 32
 
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+/** Removes a byte order mark, as RFC 8259 §8.1 permits. */
+const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /** RFC 8259. Throws a problem with the position: 400, or 422 for text that no resource can contain. */
 export function parseJsonBody(body: Buffer): unknown {
   if (body.length === 0) return undefined
   const text = textOf(body)
+  if (text === '') return undefined
   const fault = findJsonFault(text, maxJsonDepth)
   if (fault === undefined) return JSON.parse(text)
   throw problemOf(fault, text)
@@ -18,14 +20,14 @@ export function parseJsonBody(body: Buffer): unknown {
 
 const maxLines = 20_000
 
-/** Skips empty lines. Throws a problem with line and index. */
+/** Skips empty lines, and the byte order marks of joined files. Throws a problem with line and index. */
 export function parseJsonLines(body: Buffer): unknown[] {
   const text = textOf(body)
   const items: unknown[] = []
   for (let [start, number] = [0, 1]; start < text.length; number += 1) {
     const found = text.indexOf('\n', start)
     const end = found < 0 ? text.length : found
-    const line = text.slice(start, end)
+    const line = text.slice(text[start] === '\uFEFF' ? start + 1 : start, end)
     start = end + 1
     if (/^[ \t\r]*$/.test(line)) continue
     if (items.length === maxLines) {
@@ -40,9 +42,8 @@ export function parseJsonLines(body: Buffer): unknown[] {
 }
 
 function textOf(body: Buffer): string {
-  let text: string
   try {
-    text = utf8.decode(body)
+    return utf8.decode(body)
   } catch (cause) {
     throw problem('malformed_json', {
       detail: 'The body is not UTF-8.',
@@ -50,13 +51,6 @@ function textOf(body: Buffer): string {
       cause,
     })
   }
-  if (text.startsWith('\uFEFF')) {
-    throw problem('malformed_json', {
-      detail: 'The body begins with a byte order mark.',
-      errors: [bodyError('must not begin with a byte order mark', 'encoding')],
-    })
-  }
-  return text
 }
 
 function problemOf(fault: JsonFault, text: string, line = 1): ProblemError {

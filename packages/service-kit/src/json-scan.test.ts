@@ -5,7 +5,7 @@
 
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { maxJsonDepth, parseJsonBody } from './json-body.ts'
+import { maxJsonDepth, parseJsonBody, parseJsonLines } from './json-body.ts'
 import { findJsonFault } from './json-scan.ts'
 import { ProblemError } from './problem.ts'
 
@@ -83,10 +83,12 @@ describe('a JSON body is refused', () => {
     expect(refusalOf(bytes('{"a":'.repeat(1 << 18)))).toEqual(['malformed_json', '/a'.repeat(maxJsonDepth), 'too_deep'])
   })
 
-  test('for bytes that are not UTF-8, and for a byte order mark', () => {
+  test('for bytes that are not UTF-8, and for a byte order mark inside', () => {
     expect(refusalOf(Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]))).toEqual(['malformed_json', '', 'encoding'])
     expect(refusalOf(Buffer.from([0x22, 0xc0, 0x80, 0x22]))).toEqual(['malformed_json', '', 'encoding'])
-    expect(refusalOf(Buffer.from('\uFEFF{}', 'utf8'))).toEqual(['malformed_json', '', 'encoding'])
+    for (const text of ['\uFEFF\uFEFF{}', ' \uFEFF{}', '{\uFEFF}']) {
+      expect(refusalOf(bytes(text))).toEqual(['malformed_json', '', 'syntax'])
+    }
     expect(refusalOf(Buffer.from('{}', 'utf16le'))[0]).toBe('malformed_json')
   })
 
@@ -138,6 +140,15 @@ describe('a JSON body is accepted', () => {
 
   test('when it is empty, as no body at all', () => {
     expect(parseJsonBody(Buffer.alloc(0))).toBeUndefined()
+    expect(parseJsonBody(bytes('\uFEFF'))).toBeUndefined()
+  })
+
+  test('behind a byte order mark, which Windows tools write', () => {
+    expect(parseJsonBody(bytes('\uFEFF{"a":"\uFEFFb"}'))).toEqual({ a: '\uFEFFb' })
+  })
+
+  test('as lines of joined files, each behind its byte order mark', () => {
+    expect(parseJsonLines(bytes('\uFEFF{"a":1}\n\n\uFEFF{"a":2}\r\n\uFEFF'))).toEqual([{ a: 1 }, { a: 2 }])
   })
 })
 

@@ -82,13 +82,6 @@ describe('a resumable upload is not created', () => {
     ['with metadata that is not base64', 5, 'filename a.csv', 400, 'bad_request'],
     ['with metadata that is not UTF-8', 5, `filename ${Buffer.from([0xff]).toString('base64')}`, 400, 'bad_request'],
     ['with a name behind a byte order mark', 5, metadataOf('\ufeffa.csv'), 400, 'bad_request'],
-    [
-      'with details behind a byte order mark',
-      5,
-      `${metadataOf()},metadata ${base64('\ufeff{}')}`,
-      400,
-      'malformed_json',
-    ],
     ['with a key twice', 5, `${metadataOf()},${metadataOf()}`, 400, 'bad_request'],
     ['with too much metadata', 5, metadataOf('a'.repeat(4000)), 400, 'bad_request'],
     ['with details that are not JSON', 5, `${metadataOf()},metadata ${base64('{')}`, 400, 'malformed_json'],

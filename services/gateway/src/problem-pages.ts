@@ -7,7 +7,7 @@ export const remedies: Readonly<Record<ProblemCode, string>> = {
   duplicate_header: 'Send the header once.',
   malformed_http: 'The bytes that arrived are no HTTP/1.1 request (RFC 9112). Use a maintained HTTP client.',
   malformed_json:
-    'Send the body as JSON (RFC 8259), in UTF-8 and without a byte order mark. An object must not repeat a key, and a number must not need more digits than a double has (RFC 7493).',
+    'Send the body as JSON (RFC 8259), in UTF-8. An object must not repeat a key, and a number must not need more digits than a double has (RFC 7493).',
   tenant_required: 'Name one of `allowed` in the header `postern-tenant`. `GET /api/v1/whoami` lists your tenants.',
   missing_credentials: 'Send `Authorization: ApiKey <key>`.',
   invalid_key:

@@ -28,11 +28,26 @@ function named<Shape extends z.ZodRawShape>(shape: Shape) {
   }, z.object(shape))
 }
 
+/**
+ * Accepts one value for a list, and drops null from a list, because some providers send these. A text stands for an
+ * object with only `textPart`.
+ */
+function listed<List extends z.ZodType>(list: List, textPart?: string) {
+  return z.preprocess((value) => scimValues(value, textPart), list)
+}
+
+export function scimValues(value: unknown, textPart?: string): unknown {
+  if (value === undefined) return value
+  const items: readonly unknown[] = Array.isArray(value) ? value : [value]
+  const given = items.filter((item) => item !== null)
+  return textPart === undefined ? given : given.map((item) => (typeof item === 'string' ? { [textPart]: item } : item))
+}
+
 /** RFC 7643 §2.3.1 allows several lines in any text. */
 const word = lines(0, 255).nullish()
 /** Some providers send "True" and "False" (RFC 7643 §2.3.2). */
 const flag = z.union([z.boolean(), z.stringbool({ truthy: ['true'], falsy: ['false'] })]).nullish()
-const schemas = z.array(line(1, 255)).max(10).nullish()
+const schemas = listed(z.array(line(1, 255)).max(10)).nullish()
 
 const plural = { value: word, display: word, type: lines(0, 64).nullish(), primary: flag }
 /** Longer than any valid address, so that an invalid one does not reject the user. */
@@ -87,9 +102,9 @@ export const scimUserInputSchema = named({
   ...userWords,
   name: named(nameParts).nullish(),
   active: flag,
-  emails: z.array(named(address)).max(50).nullish(),
-  phoneNumbers: z.array(named(plural)).max(50).nullish(),
-  addresses: z.array(named(addressParts)).max(50).nullish(),
+  emails: listed(z.array(named(address)).max(50), 'value').nullish(),
+  phoneNumbers: listed(z.array(named(plural)).max(50), 'value').nullish(),
+  addresses: listed(z.array(named(addressParts)).max(50), 'formatted').nullish(),
   [enterpriseUrn]: named({ ...enterpriseWords, manager: managerSchema }).nullish(),
 }).meta({
   id: 'ScimUserInput',
@@ -189,7 +204,7 @@ export const scimGroupInputSchema = named({
   schemas,
   displayName: line(1, 255),
   externalId: line(1, 255).nullish(),
-  members: z.array(memberInput).max(maxScimMembers).nullish(),
+  members: listed(z.array(memberInput).max(maxScimMembers), 'value').nullish(),
 }).meta({ id: 'ScimGroupInput', examples: [{ schemas: [groupUrn], displayName: 'Internal audit', members: [] }] })
 export type ScimGroupInput = z.output<typeof scimGroupInputSchema>
 
@@ -216,27 +231,29 @@ export const scimGroupSchema = z
   .meta({ id: 'ScimGroup' })
 export type ScimGroup = z.infer<typeof scimGroupSchema>
 
+function schemasWith(urn: string) {
+  const urns = z.array(z.string().max(255)).max(10)
+  return listed(urns.refine((given) => given.includes(urn), { message: `must contain ${urn}` }))
+}
+
 /** RFC 7644 §3.5.2. Some providers capitalize the operations. */
 export const scimPatchSchema = named({
-  schemas: z
-    .array(z.string().max(255))
-    .max(10)
-    .refine((urns) => urns.includes(patchUrn), {
-      message: `must contain ${patchUrn}`,
-    }),
-  Operations: z
-    .array(
-      named({
-        op: z.string().regex(/^(?:add|remove|replace)$/i, { message: 'must be add, remove or replace' }),
-        // Some providers send null or an empty text.
-        path: line(0, 1000)
-          .nullish()
-          .transform((path) => path || undefined),
-        value: z.unknown().optional(),
-      }),
-    )
-    .min(1)
-    .max(1000),
+  schemas: schemasWith(patchUrn),
+  Operations: listed(
+    z
+      .array(
+        named({
+          op: z.string().regex(/^(?:add|remove|replace)$/i, { message: 'must be add, remove or replace' }),
+          // Some providers send null or an empty text.
+          path: line(0, 1000)
+            .nullish()
+            .transform((path) => path || undefined),
+          value: z.unknown().optional(),
+        }),
+      )
+      .min(1)
+      .max(1000),
+  ),
 }).meta({
   id: 'ScimPatch',
   examples: [{ schemas: [patchUrn], Operations: [{ op: 'replace', path: 'active', value: false }] }],
@@ -253,17 +270,14 @@ const attributeName = z
   .string()
   .max(255)
   .regex(/^[A-Za-z0-9:._$-]*$/, { message: 'must be the name of an attribute' })
-const attributeNames = z.array(attributeName).max(100).nullish()
+const attributeNames = listed(z.array(attributeName).max(100)).nullish()
 /** Some clients send numbers as text. */
 const pageNumber = z
   .union([z.int(), z.string().regex(/^-?[0-9]{1,15}$/, { message: 'must be a whole number of at most 15 digits' })])
   .nullish()
 
 export const scimSearchSchema = named({
-  schemas: z
-    .array(z.string().max(255))
-    .max(10)
-    .refine((urns) => urns.includes(searchUrn), { message: `must contain ${searchUrn}` }),
+  schemas: schemasWith(searchUrn),
   attributes: attributeNames,
   excludedAttributes: attributeNames,
   filter: z.string().max(2000).nullish(),

@@ -63,7 +63,7 @@ function isIgnored(name: string): boolean {
 
 function membersStep(op: string, value: unknown): GroupStep[] {
   if (op === 'remove' && (value ?? '') === '') return [{ kind: 'clear' }]
-  const parsed = memberList.safeParse(isRecord(value) ? [value] : value)
+  const parsed = memberList.safeParse(value)
   if (!parsed.success) throw refused('invalidValue', 'members must be objects whose value is the id of a user or group')
   const ids = (parsed.data ?? []).map((member) => member.value)
   return [{ kind: op === 'add' ? 'add' : op === 'remove' ? 'remove' : 'replace', ids }]

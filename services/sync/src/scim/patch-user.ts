@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type ScimPatch, type ScimType, enterpriseUrn, userUrn } from '@postern/contracts'
+import { type ScimPatch, type ScimType, enterpriseUrn, scimValues, userUrn } from '@postern/contracts'
 import { problem } from '@postern/service-kit'
 import { type Compare, type Filter, parse, stringify } from 'scim2-parse-filter'
 import { ScimError, type ScimPatchOperation, type ScimResource, scimPatch } from 'scim-patch'
@@ -125,10 +125,9 @@ function resolveRemoval({ path, value }: Operation, resource: UserContent): Reso
 
 /** Some providers send the values to remove beside the path. */
 function filterOfValues({ parts = [] }: Attribute, value: unknown): Filter {
-  const given: readonly unknown[] = Array.isArray(value) ? value : [value]
-  const filters = given.map((each): Filter => {
-    const members = typeof each === 'string' ? { value: each } : each
-    const terms = Object.entries(isRecord(members) ? members : {}).flatMap(([name, inner]): Filter[] => {
+  const given = scimValues(value, 'value')
+  const filters = (Array.isArray(given) ? given : []).map((each: unknown): Filter => {
+    const terms = Object.entries(isRecord(each) ? each : {}).flatMap(([name, inner]): Filter[] => {
       const part = find(parts, name)
       const tells = part !== undefined && part.name !== 'primary' && part.name !== 'display'
       return tells && typeof inner === 'string' && inner !== ''
@@ -248,10 +247,13 @@ function operationOf(op: string, place: Place, given: unknown): ScimPatchOperati
   if (place.attribute.name === 'active' && value === '') throw refused('invalidValue', 'active must be true or false')
   if (value === null || value === undefined || value === '') return { op: 'remove', path: place.path }
   if (place.attribute.name === 'manager' && place.part === undefined) return managerOf(op, place, value)
-  // A single value is accepted for a list.
-  const isOne =
-    place.attribute.multi === true && place.filter === undefined && place.part === undefined && isRecord(value)
-  return { op: op === 'add' ? 'add' : 'replace', path: place.path, value: isOne ? [value] : value }
+  const isList = place.attribute.multi === true && place.filter === undefined && place.part === undefined
+  const textPart = place.attribute.parts?.[0]?.name
+  return {
+    op: op === 'add' ? 'add' : 'replace',
+    path: place.path,
+    value: isList ? scimValues(value, textPart) : value,
+  }
 }
 
 /** The library would ignore a list. */
