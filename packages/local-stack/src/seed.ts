@@ -21,12 +21,23 @@ export type Demo = z.infer<typeof demoSchema>
 
 const demoScopes = [...namedScopes, '*'] as const
 
+export interface SeedTarget extends Pick<Stack, 'databaseUrl'> {
+  readonly services: Pick<Stack['services'], 'url' | 'gateways' | 'restart'>
+  readonly secrets: {
+    readonly rings: Pick<
+      Stack['secrets']['rings'],
+      'POSTERN_ASSERTION_KEYS' | 'POSTERN_SIGNING_OPERATOR' | 'POSTERN_SIGNING_EVIDENCE'
+    >
+  }
+}
+
 /** Writes `<home>/demo.json` with mode 0600. */
 export async function seed(
   home: string,
-  { services, secrets, databaseUrl }: Stack,
+  { services, secrets, databaseUrl }: SeedTarget,
   scale = 1,
   say?: (line: string) => void,
+  scenarios: readonly Scenario[] = readScenarios(),
 ): Promise<Demo> {
   const path = join(home, 'demo.json')
   const before = await readDemo(path)
@@ -46,7 +57,6 @@ export async function seed(
   )
   const tenants: Demo['tenants'] = {}
   const known = await listTenants(keys)
-  const scenarios = readScenarios()
   for (const scenario of scenarios) {
     const tenant = known.find(({ slug }) => slug === scenario.slug) ?? (await createTenant(keys, scenario))
     const written = before?.tenants[scenario.slug]?.keys ?? {}
@@ -116,6 +126,9 @@ async function listTenants(keys: SignedCaller): Promise<Tenant[]> {
 
 async function createTenant(keys: SignedCaller, { slug, name }: Scenario): Promise<Tenant> {
   const answer = await keys.call(operator, 'POST', internalPaths.tenants, { body: { slug, name } })
+  // A retry of a request whose response was lost.
+  const made = answer.status === 409 ? (await listTenants(keys)).find((tenant) => tenant.slug === slug) : undefined
+  if (made !== undefined) return made
   return tenantSchema.parse(expectStatus(answer, 201, `create the tenant ${slug}`))
 }
 
@@ -149,6 +162,15 @@ async function createKey(
   body: { readonly label: string } & Readonly<Record<string, unknown>>,
 ): Promise<CreatedApiKey> {
   const answer = await keys.call(principal, 'POST', '/api/v1/api-keys', { body })
+  if (answer.status === 409) {
+    // The response with the key was lost. Nobody has that key, so another one replaces it.
+    const lost = (await listKeys(keys, principal.tenantId)).filter(
+      ({ label, state }) => label === body.label && state === 'active',
+    )
+    for (const { id } of lost)
+      await revokeKey(keys, principal, id, { label: body.label, reason: 'Its value was lost.' })
+    if (lost.length > 0) return await createKey(keys, principal, body)
+  }
   return createdApiKeySchema.parse(expectStatus(answer, 201, `create the demo key ${body.label}`))
 }
 
@@ -166,10 +188,18 @@ async function ensureIntegrations(
         : { expires_in: '1y' }
     const { id } = await createKey(keys, principal, { label, scopes, ...life })
     if (state !== 'revoked') continue
-    const body = { reason: 'The contract has ended.' }
-    const answer = await keys.call(principal, 'POST', `/api/v1/api-keys/${id}/revoke`, { body })
-    expectStatus(answer, 200, `revoke the demo key ${label}`)
+    await revokeKey(keys, principal, id, { label, reason: 'The contract has ended.' })
   }
+}
+
+async function revokeKey(
+  keys: SignedCaller,
+  principal: typeof operator,
+  id: string,
+  { label, reason }: { readonly label: string; readonly reason: string },
+): Promise<void> {
+  const answer = await keys.call(principal, 'POST', `/api/v1/api-keys/${id}/revoke`, { body: { reason } })
+  expectStatus(answer, 200, `revoke the demo key ${label}`)
 }
 
 const soonMs = 2_000

@@ -1,5 +1,5 @@
 import { request } from 'undici'
-import { retryWhileBusy } from './retry-while-busy.ts'
+import { repeatable, retryWhileBusy } from './retry-while-busy.ts'
 
 export interface GatewayTarget {
   readonly gateway: string
@@ -27,12 +27,14 @@ export async function callGateway(
   { method, path, json, csv, ifMatch, expected = [200] }: GatewayRequest,
 ): Promise<GatewayAnswer> {
   const body = csv ?? (json === undefined ? undefined : JSON.stringify(json))
+  const once = repeatable(method)
   const { status, headers, text } = await retryWhileBusy(
     async () => {
       const answer = await request(`${gateway}${path}`, {
         method,
         headers: {
           authorization: `ApiKey ${key}`,
+          ...once,
           ...(body === undefined ? {} : { 'content-type': csv === undefined ? 'application/json' : 'text/csv' }),
           ...(ifMatch === undefined ? {} : { 'if-match': ifMatch }),
         },

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { NoAnswerError } from '@postern/service-client'
 import type { SignedCaller } from '../signed-caller.ts'
@@ -8,7 +9,7 @@ export interface RetryLimits {
   readonly firstDelayMs?: number
 }
 
-/** A repetition is safe after these. */
+/** A repetition is safe after these, with the header of `repeatable`. */
 const busyStatuses: ReadonlySet<number> = new Set([429, 502, 503, 504])
 const maxDelayMs = 2_000
 
@@ -34,13 +35,20 @@ export async function retryWhileBusy<Answer>(
 /** Bodies must not be streams. */
 export function retryingCaller(caller: SignedCaller, limits: RetryLimits = {}): SignedCaller {
   return {
-    call: async (...request) =>
-      await retryWhileBusy(
-        async () => await caller.call(...request),
+    call: async (principal, method, target, options) => {
+      const headers = { ...repeatable(method), ...options?.headers }
+      return await retryWhileBusy(
+        async () => await caller.call(principal, method, target, { ...options, headers }),
         ({ status }) => status,
         limits,
-      ),
+      )
+    },
   }
+}
+
+/** The request may have been carried out, and its response lost. */
+export function repeatable(method: string): Readonly<Record<string, string>> {
+  return method === 'POST' ? { 'idempotency-key': randomUUID() } : {}
 }
 
 function isUnsent(error: unknown): boolean {

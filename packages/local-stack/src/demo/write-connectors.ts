@@ -16,7 +16,9 @@ export async function writeConnectors(target: GatewayTarget, connectors: readonl
     for (const csv of uploads.slice(z.array(z.unknown()).parse(runs.json).length)) await upload(target, id, csv)
     if (isPaused && state === 'active') {
       const json = { state: 'paused' }
-      await callGateway(target, { method: 'PATCH', path: `/api/v1/connectors/${id}`, json, ifMatch: found.etag })
+      const path = `/api/v1/connectors/${id}`
+      // 412: an earlier attempt paused it.
+      await callGateway(target, { method: 'PATCH', path, json, ifMatch: found.etag, expected: [200, 412] })
     }
   }
 }
