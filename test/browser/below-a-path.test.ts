@@ -1,3 +1,5 @@
+// Functions for `page.evaluate` run in the browser.
+/// <reference lib="dom" />
 import { type PrefixProxy, type TestStack, startPrefixProxy, startTestStack } from '@postern/local-stack/testing'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -100,5 +102,34 @@ describe('a console that a proxy publishes below a path', () => {
     await page.goto(consoleProxy.url)
     const link = page.getByRole('link', { name: 'Continue with your organization' })
     expect(await link.getAttribute('href')).toBe('/postern-console/auth/login?return_to=%2F')
+  })
+})
+
+describe('the reference that a proxy publishes below a path', () => {
+  test('sends a request with a key, keeps the key in its memory, and asks no other host', async () => {
+    const tenant = await stack.createTenant()
+    const { key } = await stack.createKey(tenant, { label: 'Tried out', scopes: ['read:findings'] })
+    const context = await browser.newContext({ viewport: { width: 1400, height: 1000 } })
+    const reference = await context.newPage()
+    reference.setDefaultTimeout(60_000)
+    const [faults, asked]: [string[], string[]] = [[], []]
+    reference.on('pageerror', (error) => faults.push(error.message))
+    reference.on('console', (message) => {
+      if (message.type() === 'error') faults.push(message.text())
+    })
+    reference.on('request', (request) => asked.push(request.url()))
+
+    await reference.goto(`${gatewayProxy.url}/docs#tag/access/GET/api/v1/whoami`)
+    await reference.locator('input[autocomplete="off"]').first().fill(`ApiKey ${key}`)
+    await reference.getByRole('button', { name: /^Test Request.*whoami/ }).click()
+    await reference.getByRole('button', { name: /^Send/ }).first().click()
+    await reference.getByText('"Tried out"').first().waitFor()
+
+    expect(asked).toContain(`${gatewayProxy.url}/api/v1/whoami`)
+    expect(asked.filter((url) => !url.startsWith(`${gatewayProxy.url}/`))).toEqual([])
+    const kept = await reference.evaluate(() => JSON.stringify([localStorage, sessionStorage, document.cookie]))
+    expect(kept).not.toContain('postern_')
+    expect(faults).toEqual([])
+    await context.close()
   })
 })

@@ -14,6 +14,7 @@ const access: Readonly<Record<string, string>> = {
   'GET /api/v1/openapi.json': 'public',
   'GET /api/v1/openapi-agent.json': 'public',
   'GET /docs': 'public',
+  'GET /docs/reference.js': 'public',
   'GET /problems/:slug': 'public',
   'POST /api/v1/api-keys': 'person admin',
   'GET /api/v1/api-keys': 'person admin',

@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import { agentOpenApi, openApiInTurns, publishedOpenApiInTurns } from '@postern/contracts'
-import { referencePage } from './reference-page.ts'
+import { referencePage, referencePolicy, referenceScript } from './reference-page.ts'
 
 /** The smaller one first. */
 export const codings = ['br', 'gzip'] as const
@@ -27,22 +27,25 @@ export interface Documents {
   openApi(): Promise<Document>
   agentOpenApi(): Promise<Document>
   reference(): Promise<Document>
+  referenceScript(): Promise<Document>
 }
 
 /** Each document is created on first use, without blocking other requests. */
 export function createDocuments(apiUrl: string): Documents {
-  let exact: Promise<Record<string, unknown>> | undefined
   let published: Promise<Record<string, unknown>> | undefined
   let document: Promise<Document> | undefined
   let forAgents: Promise<Document> | undefined
   let reference: Promise<Document> | undefined
-  const describe = async () => await (exact ??= finish(openApiInTurns(apiUrl)))
+  let script: Promise<Document> | undefined
   const publish = async () =>
-    await (published ??= describe().then(async (all) => await finish(publishedOpenApiInTurns(all))))
+    await (published ??= finish(openApiInTurns(apiUrl)).then(
+      async (exact) => await finish(publishedOpenApiInTurns(exact)),
+    ))
   return {
     openApi: async () => await (document ??= publish().then(asDocument)),
     agentOpenApi: async () => await (forAgents ??= publish().then((all) => asDocument(agentOpenApi(all)))),
-    reference: async () => await (reference ??= describe().then(asReference)),
+    reference: async () => await (reference ??= asPage(referencePage, referencePolicy)),
+    referenceScript: async () => await (script ??= referenceScript().then(asScript)),
   }
 }
 
@@ -60,16 +63,20 @@ async function asDocument(value: object): Promise<Document> {
   return { mediaType: 'application/json; charset=utf-8', content, etag: etagOf(content), coded, headers: [] }
 }
 
-async function asReference(value: Record<string, unknown>): Promise<Document> {
-  const { html: content, contentSecurityPolicy } = referencePage(value)
-  const headers = ['content-security-policy', contentSecurityPolicy, 'referrer-policy', 'no-referrer']
+async function asPage(content: Buffer, policy: string): Promise<Document> {
+  const headers = ['content-security-policy', policy, 'referrer-policy', 'no-referrer']
   const coded = await encode(content)
   return { mediaType: 'text/html; charset=utf-8', content, etag: etagOf(content), coded, headers }
 }
 
-async function encode(bytes: Buffer): Promise<Document['coded']> {
+async function asScript(content: Buffer): Promise<Document> {
+  const coded = await encode(content, 5)
+  return { mediaType: 'text/javascript; charset=utf-8', content, etag: etagOf(content), coded, headers: [] }
+}
+
+async function encode(bytes: Buffer, quality = 9): Promise<Document['coded']> {
   const [br, zipped] = await Promise.all([
-    promisify(brotliCompress)(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }),
+    promisify(brotliCompress)(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: quality } }),
     promisify(gzip)(bytes),
   ])
   return { br: { content: br, etag: etagOf(br) }, gzip: { content: zipped, etag: etagOf(zipped) } }

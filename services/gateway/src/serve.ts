@@ -135,6 +135,9 @@ export function createServe(parts: ServeParts): (exchange: Exchange) => void {
       case 'gateway.reference':
         answerDocument(exchange, documents.reference(), headers)
         return
+      case 'gateway.reference-script':
+        answerDocument(exchange, documents.referenceScript(), headers)
+        return
       case 'gateway.problem': {
         const page = problemPage(params['slug'] ?? '')
         if (page === undefined) {

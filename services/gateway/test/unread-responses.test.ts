@@ -77,7 +77,7 @@ async function warmUp(): Promise<void> {
   for (let round = 0; round < 40; round += 1) {
     await Promise.all(Array.from({ length: 50 }, async () => await status()))
   }
-  for (const path of ['/api/v1/openapi.json', '/docs', '/api/v1/nothing']) {
+  for (const path of ['/api/v1/openapi.json', '/docs', '/docs/reference.js', '/api/v1/nothing']) {
     await (await fetch(`http://127.0.0.1:${port}${path}`)).arrayBuffer()
   }
 }

@@ -90,4 +90,20 @@ export const referencePage = defineRoute({
   answers: { 200: { description: 'A page', mediaType: 'text/html' }, 304: { description: 'Not modified' } },
 })
 
-export const gatewayRoutes = [whoami, openApiDocument, agentOpenApiDocument, referencePage, problemPage] as const
+export const referenceScript = defineRoute({
+  ...referencePage,
+  id: 'gateway.reference-script',
+  path: '/docs/reference.js',
+  summary: 'The script of the reference',
+  description: 'Part of `/docs`. It changes with the version of the product.',
+  answers: { 200: { description: 'The script', mediaType: 'text/javascript' }, 304: { description: 'Not modified' } },
+})
+
+export const gatewayRoutes = [
+  whoami,
+  openApiDocument,
+  agentOpenApiDocument,
+  referencePage,
+  referenceScript,
+  problemPage,
+] as const

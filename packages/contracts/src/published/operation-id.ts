@@ -3,6 +3,7 @@ const ids: Readonly<Record<string, string>> = {
   'gateway.openapi': 'getOpenApi',
   'gateway.agent-openapi': 'getAgentOpenApi',
   'gateway.reference': 'getReference',
+  'gateway.reference-script': 'getReferenceScript',
   'gateway.problem': 'getProblem',
   'keys.create': 'createKey',
   'keys.list': 'listKeys',
