@@ -1,4 +1,5 @@
-import { createHash, generateKeyPairSync, sign } from 'node:crypto'
+import { generateKeyPairSync, sign } from 'node:crypto'
+import { emptyRoot, hashOf, nextRoot, sealEntry } from '@postern/log-chain'
 import { describe, expect, test } from 'vitest'
 import { type Checkpoint, NotADocument, type PublicKey, type Verdict, checkpointOf, verifyDocument } from './verify.ts'
 
@@ -76,15 +77,13 @@ describe('a document is true', () => {
   })
 })
 
-/** An entry with its hash, as the findings service writes it. */
-function seal(entry: object) {
-  const text = JSON.stringify(Object.fromEntries(Object.entries(entry).toSorted(([a], [b]) => (a < b ? -1 : 1))))
-  return { ...entry, hash: createHash('sha256').update(text).digest('hex') }
+/** As the findings service does it. */
+function seal(entry: Readonly<Record<string, unknown>>) {
+  return { ...entry, hash: hashOf(sealEntry(entry)) }
 }
 
-/** The root of a log of entries with these hashes. */
 function rootOf(hashes: readonly string[]): string {
-  return hashes.reduce((root, each) => createHash('sha256').update(`${root}${each}`).digest('hex'), '0'.repeat(64))
+  return hashes.reduce(nextRoot, emptyRoot)
 }
 
 /** What was found beside the entries themselves. */

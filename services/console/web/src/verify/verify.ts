@@ -161,7 +161,8 @@ async function verifyLog(entries: readonly Document[], checkpoint: Checkpoint | 
   const changed: unknown[] = []
   const unlinked: unknown[] = []
   for (const entry of entries) {
-    const { hash, ...content } = entry
+    // The root covers the position.
+    const { hash, position: _position, ...content } = entry
     if ((await digest(new TextEncoder().encode(canonical(content)))) !== hash) changed.push(entry['position'])
     const before = last.get(entry['finding_id'])
     const isLinked =
