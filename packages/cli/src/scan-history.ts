@@ -13,6 +13,8 @@ import type { Environment } from './settings.ts'
  */
 const safeSettings = { GIT_NO_LAZY_FETCH: '1', GIT_OPTIONAL_LOCKS: '0', GIT_TERMINAL_PROMPT: '0', LC_ALL: 'C' }
 
+const maxWithPath = 10_000
+
 type Git = ChildProcessByStdio<null, Readable, null>
 
 function startGit(folder: string, env: Environment, args: readonly string[]): Git {
@@ -29,7 +31,11 @@ export async function scanHistory(folder: string, env: Environment, report: Scan
   try {
     const git = startGit(folder, env, ['cat-file', '--batch-all-objects', '--batch', '--buffer', '--unordered'])
     const ended = endOf(git)
-    for await (const { object, masked, line } of keysInObjects(git.stdout)) leaks.push({ object, masked, line })
+    for await (const leak of keysInObjects(git.stdout)) {
+      // A small object can contain millions. Only the first ones need a path.
+      if (leaks.length < maxWithPath) leaks.push(leak)
+      else report.onLeak({ ...leak, path: folder })
+    }
     await ended
     const paths = leaks.length === 0 ? new Map<string, string>() : await pathsOf(folder, env, leaks)
     for (const leak of leaks) report.onLeak({ ...leak, path: join(folder, paths.get(leak.object ?? '') ?? '') })

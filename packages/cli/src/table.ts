@@ -3,7 +3,7 @@ import { printable } from './printable.ts'
 /** Formats rows under their headings; control characters become `?`. */
 export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
   const lines = [headings, ...rows].map((cells) => cells.map(printable))
-  const widths = headings.map((_heading, column) => Math.max(...lines.map((cells) => lengthOf(cells[column] ?? ''))))
+  const widths = headings.map((_heading, column) => widest(lines.map((cells) => cells[column] ?? '')))
   return lines
     .map((cells) =>
       cells
@@ -15,12 +15,18 @@ export function table(headings: readonly string[], rows: readonly (readonly stri
 }
 
 export function sheet(entries: readonly (readonly [name: string, value: string])[]): string {
-  const width = Math.max(...entries.map(([name]) => name.length))
-  return entries.map(([name, value]) => `${name.padEnd(width)}  ${printable(value)}`).join('\n')
+  const lines = entries.map(([name, value]) => [printable(name), printable(value)] as const)
+  const width = widest(lines.map(([name]) => name))
+  return lines.map(([name, value]) => `${padded(name, width)}  ${value}`).join('\n')
 }
 
 export function moment(timestamp: string | null): string {
   return timestamp === null ? '-' : `${timestamp.slice(0, 19).replace('T', ' ')}Z`
+}
+
+/** A spread would overflow the stack. */
+function widest(texts: readonly string[]): number {
+  return texts.reduce((width, text) => Math.max(width, lengthOf(text)), 0)
 }
 
 function padded(cell: string, width: number): string {

@@ -55,6 +55,23 @@ describe('keys scan', () => {
     for (const text of [out, err, json.out, json.err]) expect(text).not.toContain(one.slice(8, 20))
   })
 
+  test('shows each key in one line, even if the name of its file contains line breaks', async () => {
+    write('a\nfound no key\u001b[2J.txt', generateKey().value)
+    const { out } = await scan(folder)
+    expect(out.split('\n')).toEqual([expect.stringContaining('/a?found no key?[2J.txt:1  '), ''])
+  })
+
+  test('counts all keys of an object that contains many, and lists only the first', async () => {
+    git('init', '-q')
+    write('dump', `${generateKey().value}\n`.repeat(12_000))
+    git('add', '.')
+    git('commit', '-q', '-m', 'Add a dump')
+    git('rm', '-q', 'dump')
+    const { err, out } = await scan(folder)
+    expect(err).toContain('found 12000 keys')
+    expect(out.split('\n')).toHaveLength(1001)
+  })
+
   test('reads binary files, UTF-16 and keys across the blocks of a large file', async () => {
     const { value } = generateKey()
     write('binary', Buffer.concat([Buffer.from([0, 255, 0, 1]), Buffer.from(value), Buffer.from([255])]))

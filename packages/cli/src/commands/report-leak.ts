@@ -1,6 +1,7 @@
 import { reportLeakedKeys } from '@postern/client'
 import { keyValuePattern, maxLeakedKeys } from '@postern/contracts'
 import { usage } from '../failure.ts'
+import { printable } from '../printable.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
 import { readGatewayUrl } from '../settings.ts'
 import { failureOf } from './connectors.ts'
@@ -28,5 +29,5 @@ export async function reportLeak(context: CommandContext, source: string, option
     return
   }
   const count = receipt.values === 1 ? 'one value' : `${receipt.values} values`
-  context.print(`reported ${count}: those that are keys are revoked (receipt ${receipt.id})`)
+  context.print(`reported ${count}: those that are keys are revoked (receipt ${printable(receipt.id)})`)
 }

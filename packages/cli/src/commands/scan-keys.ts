@@ -1,6 +1,8 @@
+import { basename, dirname } from 'node:path'
 import { maskKeys } from '@postern/api-key'
 import { Failure, unavailable } from '../failure.ts'
 import { exitCodes } from '../exit-code.ts'
+import { printable } from '../printable.ts'
 import { type Leak, scanPath } from '../scan-files.ts'
 import { scanHistory } from '../scan-history.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
@@ -16,6 +18,7 @@ export async function scanKeys(
 ): Promise<void> {
   const shown: Leak[] = []
   const unread: string[] = []
+  let unreadCount = 0
   const repositories = new Set<string>()
   let count = 0
   const report = {
@@ -24,10 +27,16 @@ export async function scanKeys(
       if (shown.length < maxShown) shown.push({ ...leak, path: maskKeys(leak.path) })
     },
     onUnread: (path: string, reason: string) => {
+      unreadCount += 1
+      if (unreadCount > maxShown) return
       unread.push(maskKeys(path))
       context.note?.(maskKeys(`not scanned: ${path} (${reason})`))
     },
-    onRepository: (folder: string) => void repositories.add(folder),
+    onRepository: (folder: string) => {
+      // Looks like a bare repository, but belongs to the folder around it.
+      const isInner = basename(folder) === '.git' && repositories.has(dirname(folder))
+      if (!isInner) repositories.add(folder)
+    },
   }
   for (const path of paths) await scanPath(path, report)
   if (options.history) for (const folder of repositories) await scanHistory(folder, context.env, report)
@@ -39,10 +48,11 @@ export async function scanKeys(
     const line = `${what}: revoke each, then remove it. \`keys find -\` shows whose it is`
     throw new Failure(exitCodes.unexpected, line, { code: 'keys_found', detail: line, count })
   }
-  if (unread.length > 0) throw unavailable('found no key, but not everything could be scanned')
+  if (unreadCount > 0) throw unavailable('found no key, but not everything could be scanned')
 }
 
 function lineOf({ path, line, masked, object }: Leak): string {
   const place = line === null ? ' (in its name)' : `:${line}`
-  return `${path}${place}  ${masked}${object === null ? '' : `  in Git object ${object.slice(0, 12)}`}`
+  // A name may contain a line break.
+  return `${printable(path)}${place}  ${masked}${object === null ? '' : `  in Git object ${object.slice(0, 12)}`}`
 }
