@@ -145,6 +145,31 @@ grant select on table keys.api_key_address_drop to postern_keys;
 grant insert, select, update on table keys.api_key_address_drop to postern_keys_definer;
 comment on table keys.api_key_address_drop is 'How often an address of a key had to make room for a newer one, or was not kept at all.';
 
+create table keys.api_key_address_use (
+  tenant_id uuid not null,
+  key_id uuid not null,
+  day date not null,
+  address text not null,
+  requests bigint not null,
+  constraint api_key_address_use_pk PRIMARY KEY (tenant_id, key_id, day, address),
+  constraint api_key_address_use_address_length CHECK ((char_length(address) <= 64)),
+  constraint api_key_address_use_requests_some CHECK ((requests > 0)),
+  constraint api_key_address_use_key_fk FOREIGN KEY (tenant_id, key_id) REFERENCES keys.api_key(tenant_id, id)
+);
+CREATE INDEX api_key_address_use_by_day ON keys.api_key_address_use USING btree (day);
+alter table keys.api_key_address_use enable row level security;
+alter table keys.api_key_address_use force row level security;
+create policy postern_keys_definer_delete on keys.api_key_address_use as permissive for delete to postern_keys_definer using (true);
+create policy postern_keys_definer_insert on keys.api_key_address_use as permissive for insert to postern_keys_definer with check (true);
+create policy postern_keys_definer_select on keys.api_key_address_use as permissive for select to postern_keys_definer using (true);
+create policy postern_keys_definer_update on keys.api_key_address_use as permissive for update to postern_keys_definer using (true) with check (true);
+create policy postern_keys_select on keys.api_key_address_use as permissive for select to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on keys.api_key_address_use as restrictive for all to postern_keys, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant select on table keys.api_key_address_use to postern_keys;
+grant delete, insert, select, update on table keys.api_key_address_use to postern_keys_definer;
+comment on table keys.api_key_address_use is 'Accepted requests of a key by day (UTC) and address, of the last month. At most 100 addresses a day.';
+comment on column keys.api_key_address_use.address is 'Empty for further addresses.';
+
 create table keys.api_key_denial (
   tenant_id uuid not null,
   key_id uuid not null,
@@ -220,6 +245,67 @@ create policy tenant_only on keys.api_key_health as restrictive for all to poste
 grant select on table keys.api_key_health to postern_keys;
 grant delete, insert, select on table keys.api_key_health to postern_keys_definer;
 comment on table keys.api_key_health is 'Why an active key needs a look. Triggers and housekeeping keep it.';
+
+create table keys.api_key_refusal (
+  tenant_id uuid not null,
+  key_id uuid not null,
+  at timestamp with time zone not null,
+  request_id text not null,
+  method text not null,
+  route text,
+  address text not null,
+  code text not null,
+  constraint api_key_refusal_pk PRIMARY KEY (tenant_id, key_id, at, request_id),
+  constraint api_key_refusal_address_length CHECK (((char_length(address) >= 1) AND (char_length(address) <= 64))),
+  constraint api_key_refusal_code_length CHECK (((char_length(code) >= 1) AND (char_length(code) <= 64))),
+  constraint api_key_refusal_method_length CHECK (((char_length(method) >= 1) AND (char_length(method) <= 32))),
+  constraint api_key_refusal_request_id_length CHECK (((char_length(request_id) >= 1) AND (char_length(request_id) <= 128))),
+  constraint api_key_refusal_route_length CHECK (((char_length(route) >= 1) AND (char_length(route) <= 64))),
+  constraint api_key_refusal_key_fk FOREIGN KEY (tenant_id, key_id) REFERENCES keys.api_key(tenant_id, id)
+);
+CREATE INDEX api_key_refusal_by_time ON keys.api_key_refusal USING btree (at);
+alter table keys.api_key_refusal enable row level security;
+alter table keys.api_key_refusal force row level security;
+create policy postern_keys_definer_delete on keys.api_key_refusal as permissive for delete to postern_keys_definer using (true);
+create policy postern_keys_definer_insert on keys.api_key_refusal as permissive for insert to postern_keys_definer with check (true);
+create policy postern_keys_definer_select on keys.api_key_refusal as permissive for select to postern_keys_definer using (true);
+create policy postern_keys_select on keys.api_key_refusal as permissive for select to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on keys.api_key_refusal as restrictive for all to postern_keys, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant select on table keys.api_key_refusal to postern_keys;
+grant delete, insert, select on table keys.api_key_refusal to postern_keys_definer;
+comment on table keys.api_key_refusal is 'The last 100 refused requests of a key, of the last month. Without the path, which may contain a secret.';
+
+create table keys.api_key_refusal_count (
+  tenant_id uuid not null,
+  key_id uuid not null,
+  day date not null,
+  code text not null,
+  route text not null,
+  address text not null,
+  refusals bigint not null,
+  first_at timestamp with time zone not null,
+  last_at timestamp with time zone not null,
+  constraint api_key_refusal_count_pk PRIMARY KEY (tenant_id, key_id, day, code, route, address),
+  constraint api_key_refusal_count_address_length CHECK ((char_length(address) <= 64)),
+  constraint api_key_refusal_count_code_length CHECK (((char_length(code) >= 1) AND (char_length(code) <= 64))),
+  constraint api_key_refusal_count_refusals_some CHECK ((refusals > 0)),
+  constraint api_key_refusal_count_route_length CHECK ((char_length(route) <= 64)),
+  constraint api_key_refusal_count_key_fk FOREIGN KEY (tenant_id, key_id) REFERENCES keys.api_key(tenant_id, id)
+);
+CREATE INDEX api_key_refusal_count_by_day ON keys.api_key_refusal_count USING btree (day);
+alter table keys.api_key_refusal_count enable row level security;
+alter table keys.api_key_refusal_count force row level security;
+create policy postern_keys_definer_delete on keys.api_key_refusal_count as permissive for delete to postern_keys_definer using (true);
+create policy postern_keys_definer_insert on keys.api_key_refusal_count as permissive for insert to postern_keys_definer with check (true);
+create policy postern_keys_definer_select on keys.api_key_refusal_count as permissive for select to postern_keys_definer using (true);
+create policy postern_keys_definer_update on keys.api_key_refusal_count as permissive for update to postern_keys_definer using (true) with check (true);
+create policy postern_keys_select on keys.api_key_refusal_count as permissive for select to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on keys.api_key_refusal_count as restrictive for all to postern_keys, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant select on table keys.api_key_refusal_count to postern_keys;
+grant delete, insert, select, update on table keys.api_key_refusal_count to postern_keys_definer;
+comment on table keys.api_key_refusal_count is 'Refused requests of a key by day (UTC), problem code, route and address, of the last month. At most 100 rows with an address a day.';
+comment on column keys.api_key_refusal_count.route is 'Empty if no route matched, and for further addresses.';
+comment on column keys.api_key_refusal_count.address is 'Empty for further addresses.';
 
 create table keys.api_key_review (
   tenant_id uuid not null,
@@ -683,6 +769,131 @@ begin
 end
 $function$;
 alter routine keys.assess_keys_of_member() owner to postern_keys_definer;
+
+CREATE OR REPLACE FUNCTION keys.count_addresses(uses jsonb)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  with seen as (
+    select k.tenant_id, k.id as key_id,
+           (least(pg_catalog.to_timestamp(u."lastUsedAt" / 1000.0), pg_catalog.clock_timestamp()) at time zone 'UTC')::pg_catalog.date as day,
+           u.address, pg_catalog.sum(r.requests) as requests
+      from pg_catalog.jsonb_to_recordset(uses)
+           as u ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid, address pg_catalog.text, "lastUsedAt" pg_catalog.int8, routes pg_catalog.jsonb)
+      join keys.api_key as k on k.tenant_id = u."tenantId" and k.id = u."keyId"
+     cross join lateral (
+             select pg_catalog.sum(r.value::pg_catalog.int8) as requests from pg_catalog.jsonb_each_text(u.routes) as r) as r
+     where r.requests > 0
+     group by 1, 2, 3, 4),
+  named as (
+    select seen.*, n.address is not null as is_known,
+           pg_catalog.row_number() over (
+             partition by seen.tenant_id, seen.key_id, seen.day, n.address is not null
+                 order by seen.requests desc, seen.address) as place
+      from seen
+      left join keys.api_key_address_use as n
+        on n.tenant_id = seen.tenant_id and n.key_id = seen.key_id and n.day = seen.day and n.address = seen.address),
+  kept as (
+    select n.tenant_id, n.key_id, n.day, n.requests,
+           case when n.is_known or n.place + (
+                       select pg_catalog.count(*)
+                         from keys.api_key_address_use as a
+                        where a.tenant_id = n.tenant_id and a.key_id = n.key_id and a.day = n.day and a.address <> '') <= 100
+                then n.address else '' end as address
+      from named as n)
+  insert into keys.api_key_address_use as n (tenant_id, key_id, day, address, requests)
+  select k.tenant_id, k.key_id, k.day, k.address, pg_catalog.sum(k.requests)
+    from kept as k
+   group by 1, 2, 3, 4
+   order by 1, 2, 3, 4
+      on conflict (tenant_id, key_id, day, address) do update set requests = n.requests + excluded.requests
+$function$;
+alter routine keys.count_addresses(jsonb) owner to postern_keys_definer;
+grant execute on routine keys.count_addresses(jsonb) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.count_refusals(refusals jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  moment constant pg_catalog.timestamptz := pg_catalog.clock_timestamp();
+begin
+  -- In one order, so that two reports about the same keys do not lock each other out.
+  perform
+    from keys.api_key as k
+   where (k.tenant_id, k.id) in (
+           select r."tenantId", r."keyId" from pg_catalog.jsonb_to_recordset(refusals) as r ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid))
+   order by k.tenant_id, k.id
+     for no key update;
+
+  with seen as (
+    select k.tenant_id, k.id as key_id,
+           (least(pg_catalog.to_timestamp(c."lastAt" / 1000.0), moment) at time zone 'UTC')::pg_catalog.date as day,
+           c.code, coalesce(c.route, '') as route, coalesce(c.address, '') as address, pg_catalog.sum(c.count) as refusals,
+           pg_catalog.min(least(pg_catalog.to_timestamp(c."firstAt" / 1000.0), moment)) as first_at,
+           pg_catalog.max(least(pg_catalog.to_timestamp(c."lastAt" / 1000.0), moment)) as last_at
+      from pg_catalog.jsonb_to_recordset(refusals)
+           as r ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid, counts pg_catalog.jsonb)
+      join keys.api_key as k on k.tenant_id = r."tenantId" and k.id = r."keyId"
+     cross join lateral pg_catalog.jsonb_to_recordset(r.counts)
+           as c (code pg_catalog.text, route pg_catalog.text, address pg_catalog.text, count pg_catalog.int8,
+                 "firstAt" pg_catalog.int8, "lastAt" pg_catalog.int8)
+     group by 1, 2, 3, 4, 5, 6),
+  placed as (
+    select seen.*, n.day is not null or seen.address = '' as is_kept,
+           pg_catalog.row_number() over (
+             partition by seen.tenant_id, seen.key_id, seen.day, n.day is not null or seen.address = ''
+                 order by seen.refusals desc, seen.code, seen.route, seen.address) as place
+      from seen
+      left join keys.api_key_refusal_count as n
+        on (n.tenant_id, n.key_id, n.day, n.code, n.route, n.address)
+             = (seen.tenant_id, seen.key_id, seen.day, seen.code, seen.route, seen.address)),
+  kept as (
+    select p.tenant_id, p.key_id, p.day, p.code, p.route, p.address, p.refusals, p.first_at, p.last_at,
+           p.is_kept or p.place + (
+             select pg_catalog.count(*)
+               from keys.api_key_refusal_count as c
+              where c.tenant_id = p.tenant_id and c.key_id = p.key_id and c.day = p.day and c.address <> '') <= 100 as is_named
+      from placed as p)
+  insert into keys.api_key_refusal_count as n (tenant_id, key_id, day, code, route, address, refusals, first_at, last_at)
+  select k.tenant_id, k.key_id, k.day, k.code,
+         case when k.is_named then k.route else '' end, case when k.is_named then k.address else '' end,
+         pg_catalog.sum(k.refusals), pg_catalog.min(k.first_at), pg_catalog.max(k.last_at)
+    from kept as k
+   group by 1, 2, 3, 4, 5, 6
+   order by 1, 2, 3, 4, 5, 6
+      on conflict (tenant_id, key_id, day, code, route, address) do update
+     set refusals = n.refusals + excluded.refusals, first_at = least(n.first_at, excluded.first_at),
+         last_at = greatest(n.last_at, excluded.last_at);
+
+  insert into keys.api_key_refusal (tenant_id, key_id, at, request_id, method, route, address, code)
+  select k.tenant_id, k.id, least(pg_catalog.to_timestamp(c.at / 1000.0), pg_catalog.date_trunc('milliseconds', moment)),
+         c."requestId", c.method, c.route, c.address, c.code
+    from pg_catalog.jsonb_to_recordset(refusals)
+         as r ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid, recent pg_catalog.jsonb)
+    join keys.api_key as k on k.tenant_id = r."tenantId" and k.id = r."keyId"
+   cross join lateral pg_catalog.jsonb_to_recordset(r.recent)
+         as c (at pg_catalog.int8, "requestId" pg_catalog.text, method pg_catalog.text, route pg_catalog.text,
+               address pg_catalog.text, code pg_catalog.text)
+      on conflict do nothing;
+
+  delete from keys.api_key_refusal as r
+   using (select o.tenant_id, o.key_id, o.at, o.request_id,
+                 pg_catalog.row_number() over (partition by o.tenant_id, o.key_id order by o.at desc, o.request_id desc) as place
+            from keys.api_key_refusal as o
+           where (o.tenant_id, o.key_id) in (
+                   select n."tenantId", n."keyId"
+                     from pg_catalog.jsonb_to_recordset(refusals) as n ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid))) as old
+   where old.place > 100
+     and (r.tenant_id, r.key_id, r.at, r.request_id) = (old.tenant_id, old.key_id, old.at, old.request_id);
+end
+$function$;
+alter routine keys.count_refusals(jsonb) owner to postern_keys_definer;
+grant execute on routine keys.count_refusals(jsonb) to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.count_uses(uses jsonb)
  RETURNS void
@@ -1314,6 +1525,48 @@ AS $function$
 $function$;
 alter routine keys.prune_log(bigint,numeric,integer) owner to postern_keys_definer;
 grant execute on routine keys.prune_log(bigint,numeric,integer) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.prune_refusals(older_than_days integer, at_most integer)
+ RETURNS integer
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  with today as (
+    select (pg_catalog.clock_timestamp() at time zone 'UTC')::pg_catalog.date - older_than_days as first_day),
+  addresses as (
+    delete from keys.api_key_address_use as u
+     using (select o.tenant_id, o.key_id, o.day, o.address
+              from keys.api_key_address_use as o
+             where o.day < (select first_day from today)
+             order by o.day
+             limit at_most) as old
+     where (u.tenant_id, u.key_id, u.day, u.address) = (old.tenant_id, old.key_id, old.day, old.address)
+    returning 1),
+  counts as (
+    delete from keys.api_key_refusal_count as u
+     using (select o.tenant_id, o.key_id, o.day, o.code, o.route, o.address
+              from keys.api_key_refusal_count as o
+             where o.day < (select first_day from today)
+             order by o.day
+             limit at_most) as old
+     where (u.tenant_id, u.key_id, u.day, u.code, u.route, u.address)
+             = (old.tenant_id, old.key_id, old.day, old.code, old.route, old.address)
+    returning 1),
+  refusals as (
+    delete from keys.api_key_refusal as u
+     using (select o.tenant_id, o.key_id, o.at, o.request_id
+              from keys.api_key_refusal as o
+             where o.at < (select first_day from today)::pg_catalog.timestamp at time zone 'UTC'
+             order by o.at
+             limit at_most) as old
+     where (u.tenant_id, u.key_id, u.at, u.request_id) = (old.tenant_id, old.key_id, old.at, old.request_id)
+    returning 1)
+  select ((select pg_catalog.count(*) from addresses) + (select pg_catalog.count(*) from counts)
+            + (select pg_catalog.count(*) from refusals))::pg_catalog.int4
+$function$;
+alter routine keys.prune_refusals(integer,integer) owner to postern_keys_definer;
+grant execute on routine keys.prune_refusals(integer,integer) to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.prune_uses(older_than_days integer, at_most integer)
  RETURNS integer

@@ -267,7 +267,7 @@ export function dialogTests(world: () => World): void {
       )
       .not.toBe('Never')
     expect(await fact('Last used')).toBe('Never')
-    await page.getByText('No request was accepted in these days.').waitFor()
+    await page.getByText('0 accepted', { exact: true }).waitFor()
     await show(page, 'refused-key')
     await page.getByRole('main').getByRole('link', { name: 'API keys' }).click()
     const row = page.getByRole('row').filter({ hasText: 'Refused' })

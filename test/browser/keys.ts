@@ -6,6 +6,7 @@ import type { Page, Request, Route } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { accessibilityFaults } from '../support/browser.ts'
+import { send } from '../support/http.ts'
 import { runSnippet } from '../support/shell.ts'
 import { type World, choose, closeReveal, copyKey, fillForm, keyOf, open, statusOf, submit } from './world.ts'
 
@@ -236,6 +237,38 @@ export function keyTests(world: () => World): void {
       await page.getByRole('textbox', { name: 'Client address' }).fill('nowhere')
       await page.getByRole('button', { name: 'Explain' }).click()
       await page.getByText('The request could not be explained').waitFor()
+      await open(page, 'API keys')
+    })
+
+    test('has a page that shows where it was used and what was refused, and limits it to those addresses', async () => {
+      const { page, stack } = world()
+      const { value } = await keyOf(world(), 'Seen')
+      const gateway = stack.gateways[0] ?? ''
+      expect((await send(gateway, '/api/v1/findings', { key: value })).status).toBe(200)
+      expect((await send(gateway, '/api/v1/entities', { key: value })).status).toBe(403)
+      await page.getByRole('link', { name: 'Seen', exact: true }).click()
+      const refused = page.getByRole('region', { name: 'Refused requests' })
+      // Gateways report every ten seconds.
+      await expect
+        .poll(
+          async () => {
+            await page.reload()
+            await page.getByRole('heading', { name: 'Refused requests' }).waitFor()
+            return await refused.innerText()
+          },
+          { timeout: 60_000 },
+        )
+        .toContain('GET /entities')
+      await refused.getByRole('cell', { name: 'The key lacks the scope insufficient_scope' }).waitFor()
+      const from = page.getByRole('region', { name: 'Called from' })
+      await expect.poll(async () => await from.getByRole('row').last().innerText()).toMatch(/^127\.0\.0\.1\s.*\s1\s+1$/)
+      expect(await accessibilityFaults(page), 'the page').toEqual([])
+      await show(page, 'key-use')
+      await page.getByRole('button', { name: 'Limit the key to this address…' }).click()
+      expect(await page.getByRole('textbox', { name: 'Allowed addresses' }).inputValue()).toBe('127.0.0.1')
+      await page.getByRole('button', { name: 'Save' }).click()
+      await from.getByText('Allowed only from 127.0.0.1').waitFor()
+      expect(await page.getByRole('button', { name: /^Limit the key/ }).count()).toBe(0)
       await open(page, 'API keys')
     })
 

@@ -81,3 +81,9 @@ function faultLine({ parameter, pointer, detail }: Fault): string {
   const place = parameter ?? (pointer === '' ? 'the body' : pointer)
   return place === undefined ? detail : `${place} ${detail}`
 }
+
+/** Rejects words that an option does not have. */
+export function assertWords(option: string, given: readonly string[], allowed: readonly string[]): void {
+  if (given.every((word) => allowed.includes(word))) return
+  throw usage(`${option} must be one of ${allowed.join(', ')}`)
+}

@@ -142,7 +142,7 @@ function addKeyCommands(program: Command, context: CommandContext): void {
   )
     .argument('<source>', '-, for standard input')
     .option('--tenant <tenant>', 'slug or id of its tenant (default: every tenant is searched)')
-    .action(async (source, options) => await (await keyCommands()).findKeyByValue(context, source, options))
+    .action(async (source, options) => await (await findCommand()).findKeyByValue(context, source, options))
   keyLeaf(
     keys,
     'explain',
@@ -152,7 +152,7 @@ function addKeyCommands(program: Command, context: CommandContext): void {
     .requiredOption('--path <path>', 'path of the request, with or without its query')
     .requiredOption('--address <address>', 'IPv4 or IPv6 address of the client')
     .option('--method <method>', 'method of the request', 'GET')
-    .action(async (id, options) => await (await keyCommands()).explainRequest(context, id, options))
+    .action(async (id, options) => await (await explainCommand()).explainRequest(context, id, options))
   leaf(
     keys,
     'bulk',
@@ -175,7 +175,7 @@ function addKeyCommands(program: Command, context: CommandContext): void {
     .option('--owner-contact <address>', 'reassign: e-mail address of the team')
     .option('--label <label>', 'relabel: what the keys are for')
     .option('--apply <version>', 'make the change, if the keys are as in the preview with this version')
-    .action(async (action, options) => await (await keyCommands()).changeKeys(context, action, options))
+    .action(async (action, options) => await (await bulkCommand()).changeKeys(context, action, options))
   leaf(
     keys,
     'scan',
@@ -227,6 +227,12 @@ function addKeyCommands(program: Command, context: CommandContext): void {
     .option('--overlap <time>', 'how long the old key remains valid: 0s to 7d', '24h')
     .option('--expires <when>', '30d, 90d or 1y (default: the original lifetime of the old key)')
     .action(async (id, options) => await (await keyCommands()).rotateKey(context, id, options))
+  keyLeaf(
+    keys,
+    'usage',
+    'Show where a key was used in the last 30 days, and its last refusals',
+    `keys usage ${exampleId}`,
+  ).action(async (id, options) => await (await usageCommand()).showUsage(context, id, options))
   keyLeaf(keys, 'events', "Show a key's audit trail, newest first", `keys events ${exampleId} --limit 20`)
     .option('--limit <number>', 'maximum number (default: all)', parseLimit)
     .action(async (id, options) => await (await keyCommands()).listKeyEvents(context, id, options))
@@ -467,6 +473,10 @@ const tenantCommands = async () => await import('./commands/tenants.ts')
 const scanCommand = async () => await import('./commands/scan-keys.ts')
 const reportCommand = async () => await import('./commands/report-leak.ts')
 const keyCommands = async () => await import('./commands/keys.ts')
+const findCommand = async () => await import('./commands/find-key.ts')
+const explainCommand = async () => await import('./commands/explain-key.ts')
+const usageCommand = async () => await import('./commands/key-usage.ts')
+const bulkCommand = async () => await import('./commands/bulk-keys.ts')
 
 function known(fallback: string): string {
   return `(default: from the folder's URLs, otherwise ${fallback})`

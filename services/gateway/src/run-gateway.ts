@@ -335,6 +335,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       isDraining,
       onRefusal: (exchange, code) => {
         metrics.refusal(code)
+        if (exchange.principal !== undefined) usage.refused(exchange.principal, exchange, code)
         if (code === 'overloaded') pressure.refused()
         done(exchange, exchange.response.headersSent ? exchange.response.statusCode : 0)
       },

@@ -63,7 +63,16 @@ export async function sendCollected(
 export function collectedOf<T>(
   kind: keyof UsageReport,
   lines: Map<string, T>,
-  { report, keep }: { readonly report: (some: T[]) => UsageReport; readonly keep: (line: T) => void },
+  {
+    report,
+    keep,
+    together = maxUsageTogether,
+  }: {
+    readonly report: (some: T[]) => UsageReport
+    readonly keep: (line: T) => void
+    /** Lines of one report. */
+    readonly together?: number
+  },
 ): Collected {
   const linesOf = (some: readonly T[]): Lines => ({
     count: some.length,
@@ -80,16 +89,16 @@ export function collectedOf<T>(
       return lines.size
     },
     take: () => {
-      const some = takeSome(lines)
+      const some = takeSome(lines, together)
       return some.length === 0 ? undefined : linesOf(some)
     },
   }
 }
 
-function takeSome<T>(collected: Map<string, T>): T[] {
+function takeSome<T>(collected: Map<string, T>, most: number): T[] {
   const some: T[] = []
   for (const [id, value] of collected) {
-    if (some.length === maxUsageTogether) break
+    if (some.length === most) break
     some.push(value)
     collected.delete(id)
   }

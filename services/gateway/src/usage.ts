@@ -1,8 +1,10 @@
+import type { ProblemCode } from '@postern/contracts'
 import type { UsageReport } from '@postern/contracts/internal'
 import type { Logger } from '@postern/service-kit'
 import type { KeysClient } from './authenticate/keys-client.ts'
 import { type Collected, collectedOf, sendCollected } from './usage-report.ts'
 import type { Principal } from './authenticate/principal.ts'
+import { type AskedRequest, createRefusalCounts } from './refusal-counts.ts'
 
 export type Use = UsageReport['uses'][number] & { readonly routes: Record<string, number> }
 type Denial = UsageReport['denials'][number]
@@ -14,6 +16,8 @@ export interface Usage {
   used(principal: Principal, address: string, route: string | undefined): void
   /** Refusals of people are not counted. */
   denied(principal: Principal, address: string, reason: Denial['reason']): void
+  /** Counts a refusal of a key by reason, route and address. */
+  refused(principal: Principal, request: AskedRequest, code: ProblemCode): void
   flush(): Promise<void>
 }
 
@@ -33,6 +37,7 @@ export function createUsage(options: {
   const others = new Map<string, Use>()
   const denials = new Map<string, Denial>()
   const people = new Map<string, Person>()
+  const refusals = createRefusalCounts(now)
 
   function count(use: Use, route: string | undefined): void {
     use.count += 1
@@ -69,6 +74,7 @@ export function createUsage(options: {
       report: (refused) => ({ uses: [], denials: refused }),
       keep: (denial) => merge(denials, `${denial.keyId} ${denial.address} ${denial.reason}`, denial),
     }),
+    refusals.collected,
     collectedOf('people', people, {
       report: (seen) => ({ uses: [], denials: [], people: seen }),
       keep: (person) => {
@@ -119,11 +125,13 @@ export function createUsage(options: {
         denials.set(id, { keyId: principal.id, tenantId: principal.tenantId, address, reason, at: now(), count: 1 })
       }
     },
+    refused: refusals.add,
     flush: async () => {
       gatherUsual()
       for (const kind of kinds) {
-        if (kind.size > 0 && !(await sendCollected(kind, { keys, logger }))) return
+        if (kind.size > 0 && !(await sendCollected(kind, { keys, logger }))) break
       }
+      refusals.release()
     },
   }
 }

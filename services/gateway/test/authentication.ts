@@ -71,6 +71,7 @@ export function setUp(
   const unreadable: string[] = []
   const failed: string[] = []
   const denied: unknown[] = []
+  const refused: unknown[] = []
   const crashes: unknown[] = []
   const logged: unknown[] = []
   const said: unknown[] = []
@@ -128,7 +129,10 @@ export function setUp(
       },
     },
     reserveWait: () => given.noWait,
-    usage: { denied: (principal, from, reason) => void denied.push([principal.id, from, reason]) },
+    usage: {
+      denied: (principal, from, reason) => void denied.push([principal.id, from, reason]),
+      refused: (principal, { address: from }, code) => void refused.push([principal.id, from, code]),
+    },
     found,
     keySchemes: { bearer: false, basic: false },
     explainsTokens: given.explainsTokens ?? false,
@@ -152,7 +156,21 @@ export function setUp(
     await settle()
     return exchange
   }
-  return { begin, ask: end, said, asked, unreadable, failed, denied, crashes, logged, found, watermarks, meanwhile }
+  return {
+    begin,
+    ask: end,
+    said,
+    asked,
+    unreadable,
+    failed,
+    denied,
+    refused,
+    crashes,
+    logged,
+    found,
+    watermarks,
+    meanwhile,
+  }
 }
 
 export const withKey = `ApiKey ${value}`

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { keyRecord } from './builders.ts'
 import { startTestGateway } from './gateway.ts'
 
-test('a rejected request with a valid key is recorded as a use without a route', async () => {
+test('a rejected request with a valid key is recorded as a use without a route, and with its reason', async () => {
   const gateway = await startTestGateway()
   const newKey = (given: Parameters<typeof keyRecord>[0]) => {
     const { value, hash } = generateKey()
@@ -35,5 +35,28 @@ test('a rejected request with a valid key is recorded as a use without a route',
     [key.id, 'scope', 2],
     [revoked.id, 'revoked', 1],
     [bound.id, 'address', 1],
+  ])
+  const refusals = reports.flatMap(({ refusals: lines = [] }) => lines)
+  const counted = refusals.map(({ keyId, counts }) => [
+    keyId,
+    counts.map(({ code, route, address, count }) => `${code} ${route} ${address} ${count}`),
+  ])
+  expect(Object.fromEntries(counted)).toEqual({
+    [key.id]: [
+      'insufficient_scope universe.list-entities 127.0.0.1 1',
+      'role_required keys.list 127.0.0.1 1',
+      'not_found null 127.0.0.1 1',
+      'method_not_allowed null 127.0.0.1 1',
+    ],
+    [revoked.id]: ['key_revoked findings.list 127.0.0.1 1'],
+    [bound.id]: ['address_not_allowed findings.list 127.0.0.1 1'],
+  })
+  expect(refusals.flatMap(({ recent }) => recent.map(({ method, code }) => `${method} ${code}`))).toEqual([
+    'GET insufficient_scope',
+    'GET role_required',
+    'GET not_found',
+    'PUT method_not_allowed',
+    'GET key_revoked',
+    'GET address_not_allowed',
   ])
 })

@@ -311,8 +311,8 @@ describe('the usage of a key', () => {
     const { days, routes, addresses } = await usageOf(admin, id)
     expect(addresses.map(({ address }) => address)).toEqual(['192.0.2.2', '192.0.2.1'])
     expect(days).toHaveLength(30)
-    expect(days.at(-1)).toEqual({ day: dayOf(now), requests: 8 })
-    expect(days.at(-4)).toEqual({ day: dayOf(before), requests: 3 })
+    expect(days.at(-1)).toEqual({ day: dayOf(now), requests: 8, refusals: 0 })
+    expect(days.at(-4)).toEqual({ day: dayOf(before), requests: 3, refusals: 0 })
     expect(days.reduce((sum, { requests }) => sum + requests, 0)).toBe(11)
     expect(routes).toEqual([
       { route: 'findings.list', requests: 10, last_used_on: dayOf(now) },

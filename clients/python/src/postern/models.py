@@ -129,6 +129,7 @@ class ApiKeyFilter(TypedDict, total=False):
 class ApiKeyUsageDaysItem(TypedDict):
     day: str
     requests: int
+    refusals: int
 
 
 class ApiKeyUsageRoutesItem(TypedDict):
@@ -141,6 +142,15 @@ class ApiKeyUsageAddressesItem(TypedDict):
     address: str
     first_used_at: str
     last_used_at: str
+    requests: int
+    refusals: int
+
+
+class ApiKeyUsageRefusedItem(TypedDict):
+    code: str
+    route: str | None
+    refusals: int
+    last_refused_at: str
 
 
 class ApiKeyUsage(TypedDict):
@@ -148,6 +158,9 @@ class ApiKeyUsage(TypedDict):
     routes: List[ApiKeyUsageRoutesItem]
     addresses: List[ApiKeyUsageAddressesItem]
     addresses_dropped: int
+    refused: List[ApiKeyUsageRefusedItem]
+    other_refusals: int
+    last_refusals: List[RefusedRequest]
 
 
 class AuditableEntity(TypedDict):
@@ -1674,6 +1687,15 @@ class Recommendation(TypedDict):
     created_at: str
     updated_at: str
     version: int
+
+
+class RefusedRequest(TypedDict):
+    at: str
+    request_id: str
+    method: str
+    route: str | None
+    address: str
+    code: str
 
 
 class ReportLeakedKeys(TypedDict):

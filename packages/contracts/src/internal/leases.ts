@@ -151,6 +151,10 @@ export const personLookupAnswerSchema = z.strictObject({ record: personRecordSch
  * not at all.
  */
 export const maxUsageTogether = 500
+/** As `maxUsageTogether`, for keys with refusals. */
+export const maxRefusalsTogether = 50
+/** Refusals of a key in one report, and those that are kept. */
+export const maxRecentRefusals = 100
 
 /** `POST /internal/v1/usage`: requests since the gateway's last report. Returns 204. */
 export const usageReportSchema = z.strictObject({
@@ -178,6 +182,43 @@ export const usageReportSchema = z.strictObject({
       }),
     )
     .max(10_000),
+  /** Refusals by key, for whatever reason. Absent without refusals. */
+  refusals: z
+    .array(
+      z.strictObject({
+        keyId: z.uuid(),
+        tenantId: z.uuid(),
+        counts: z
+          .array(
+            z.strictObject({
+              /** Null, like the route, if too many addresses and routes were counted. */
+              address: z.string().min(1).max(64).nullable(),
+              /** Null also if no route matched. */
+              route: z.string().min(1).max(64).nullable(),
+              /** The problem code. */
+              code: z.string().min(1).max(64),
+              count: z.int().min(1),
+              firstAt: z.int(),
+              lastAt: z.int(),
+            }),
+          )
+          .max(100),
+        recent: z
+          .array(
+            z.strictObject({
+              at: z.int(),
+              requestId: z.string().min(1).max(128),
+              method: z.string().min(1).max(32),
+              route: z.string().min(1).max(64).nullable(),
+              address: z.string().min(1).max(64),
+              code: z.string().min(1).max(64),
+            }),
+          )
+          .max(maxRecentRefusals),
+      }),
+    )
+    .max(1000)
+    .optional(),
   /** Absent without sign-ins. */
   people: z
     .array(

@@ -3,12 +3,38 @@ import { dateSchema, timestampSchema } from '../common.ts'
 
 export const usageDays = 30
 
+const code = z.string().meta({ description: 'The problem code', examples: ['insufficient_scope'] })
+const route = z
+  .string()
+  .nullable()
+  .meta({ description: 'The operationId; null if no route matched', examples: ['findings.list'] })
+const address = z.string().meta({ examples: ['203.0.113.7'] })
+const refusals = z.int().min(0).meta({ description: 'Refused requests' })
+
+export const refusedRequestSchema = z
+  .object({
+    at: timestampSchema,
+    request_id: z.string().meta({ description: 'The `request_id` of the problem document' }),
+    method: z.string().meta({ examples: ['GET'] }),
+    route,
+    address,
+    code,
+  })
+  .meta({ id: 'RefusedRequest' })
+export type RefusedRequest = z.infer<typeof refusedRequestSchema>
+
 /** Accurate to one minute. */
 export const apiKeyUsageSchema = z
   .object({
-    days: z.array(z.object({ day: dateSchema.meta({ description: 'In UTC' }), requests: z.int().min(0) })).meta({
-      description: `Accepted requests of the last ${usageDays} days, oldest first, including days without requests`,
-    }),
+    days: z
+      .array(
+        z.object({
+          day: dateSchema.meta({ description: 'In UTC' }),
+          requests: z.int().min(0).meta({ description: 'Accepted requests' }),
+          refusals,
+        }),
+      )
+      .meta({ description: `The last ${usageDays} days, oldest first, including days without requests` }),
     routes: z
       .array(
         z.object({
@@ -21,13 +47,27 @@ export const apiKeyUsageSchema = z
     addresses: z
       .array(
         z.object({
-          address: z.string().meta({ examples: ['203.0.113.7'] }),
-          first_used_at: timestampSchema,
-          last_used_at: timestampSchema,
+          address,
+          first_used_at: timestampSchema.meta({ description: 'The first request, accepted or refused' }),
+          last_used_at: timestampSchema.meta({ description: 'The last request, accepted or refused' }),
+          requests: z.int().min(0).meta({ description: 'Accepted requests' }),
+          refusals,
         }),
       )
-      .meta({ description: 'The last hundred addresses that used it, newest first' }),
+      .meta({
+        description:
+          'The last hundred addresses that used it, and up to a hundred that were only refused; newest first',
+      }),
     addresses_dropped: z.int().min(0).meta({ description: 'The number of older addresses that are no longer listed' }),
+    refused: z
+      .array(
+        z.object({ code, route, refusals, last_refused_at: timestampSchema.meta({ description: 'The last refusal' }) }),
+      )
+      .meta({ description: 'Refusals by reason and route, most frequent first' }),
+    other_refusals: z.int().min(0).meta({
+      description: 'Refusals without an address and a route, because too many addresses were refused on one day',
+    }),
+    last_refusals: z.array(refusedRequestSchema).meta({ description: 'The last hundred refusals, newest first' }),
   })
-  .meta({ id: 'ApiKeyUsage' })
+  .meta({ id: 'ApiKeyUsage', description: `Counts are of the last ${usageDays} days.` })
 export type ApiKeyUsage = z.infer<typeof apiKeyUsageSchema>

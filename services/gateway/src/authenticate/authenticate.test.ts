@@ -180,10 +180,12 @@ describe('a key that is known to be revoked, and is not in memory', () => {
     ['unknown', { kind: 'unknown' as const }, [], []],
     ['not to be had', new Error('no answer'), [], [['request-id-1', new Error('no answer')]]],
   ])('is rejected; its owner is %s', async (_what, lookup, denials, failures) => {
-    const { ask, said, denied, crashes, watermarks, failed } = setUp({ lookups: [lookup] })
+    const { ask, said, denied, refused, crashes, watermarks, failed } = setUp({ lookups: [lookup] })
     watermarks.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: true })
     await ask(withKey)
     expect(said).toEqual([revoked])
     expect([denied, crashes, failed]).toEqual([denials, failures, []])
+    // The request had no principal when it was refused, so it is counted here.
+    expect(refused).toEqual(denials.map(([id, from]) => [id, from, 'key_revoked']))
   })
 })

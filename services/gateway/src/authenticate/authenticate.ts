@@ -33,7 +33,7 @@ export interface AuthenticateParts {
   readonly failedAttempts: { readonly keys: FailedAttempts; readonly tokens: FailedAttempts }
   readonly unreadableRequests: PublicRequests
   readonly reserveWait: ReserveWait
-  readonly usage: Pick<Usage, 'denied'>
+  readonly usage: Pick<Usage, 'denied' | 'refused'>
   readonly found: { inMemory: number }
   readonly keySchemes: KeySchemes
   /** Whether answers name the cause of a refused token. */
@@ -97,7 +97,9 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
       // Only finds the owner of a revoked key, for the audit trail.
       keys.obtain(hash, isSuspect).then(
         (obtained) => {
-          if (obtained.kind === 'found') usage.denied(obtained.entry.principal, exchange.address, 'revoked')
+          if (obtained.kind !== 'found') return
+          usage.denied(obtained.entry.principal, exchange.address, 'revoked')
+          usage.refused(obtained.entry.principal, exchange, 'key_revoked')
         },
         (error: unknown) => onCrash(exchange, error),
       )

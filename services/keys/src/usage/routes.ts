@@ -1,9 +1,10 @@
 import { getApiKeyUsage } from '@postern/contracts'
-import { internalPaths, maxUsageTogether, usageReportSchema } from '@postern/contracts/internal'
+import { internalPaths, maxRefusalsTogether, maxUsageTogether, usageReportSchema } from '@postern/contracts/internal'
 import { type App, contractRoute, internalRoute, problem } from '@postern/service-kit'
 import { hasKey } from '../audit/store.ts'
 import type { Deps } from '../deps.ts'
 import { recordPeople } from '../member/store.ts'
+import { countOtherRefusals, countRefusals, listLastRefusals, listReasonsOfRefusals } from './refusals.ts'
 import {
   cannotBeStored,
   countDroppedAddresses,
@@ -32,6 +33,9 @@ export function usageRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       try {
         for (const uses of batches(body.uses)) await db.system(async (tx) => await recordUses(tx, uses))
         for (const denials of batches(body.denials)) await db.system(async (tx) => await recordDenials(tx, denials))
+        for (const refusals of batches(body.refusals ?? [], maxRefusalsTogether)) {
+          await db.system(async (tx) => await countRefusals(tx, refusals))
+        }
         for (const people of batches(body.people ?? [])) await db.system(async (tx) => await recordPeople(tx, people))
       } catch (cause) {
         // The gateway drops the invalid line, which would block the reports of all tenants.
@@ -46,7 +50,7 @@ export function usageRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   )
 
   contractRoute(app, getApiKeyUsage, async ({ params, context }) => {
-    const [exists, days, routes, addresses, dropped] = await db.read(
+    const [exists, days, routes, addresses, dropped, refused, other, last] = await db.read(
       context,
       async (tx) =>
         await Promise.all([
@@ -55,13 +59,24 @@ export function usageRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
           listRoutesOfUse(tx, params.id),
           listAddressesOfUse(tx, params.id),
           countDroppedAddresses(tx, params.id),
+          listReasonsOfRefusals(tx, params.id),
+          countOtherRefusals(tx, params.id),
+          listLastRefusals(tx, params.id),
         ]),
     )
     if (!exists) throw problem('not_found')
-    return { days, routes, addresses, addresses_dropped: dropped }
+    return {
+      days,
+      routes,
+      addresses,
+      addresses_dropped: dropped,
+      refused,
+      other_refusals: other,
+      last_refusals: last,
+    }
   })
 }
 
-function* batches<T>(list: readonly T[]): Generator<T[]> {
-  for (let at = 0; at < list.length; at += maxUsageTogether) yield list.slice(at, at + maxUsageTogether)
+function* batches<T>(list: readonly T[], most = maxUsageTogether): Generator<T[]> {
+  for (let at = 0; at < list.length; at += most) yield list.slice(at, at + most)
 }

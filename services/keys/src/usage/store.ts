@@ -11,7 +11,7 @@ export async function recordUses(tx: Tx, uses: UsageReport['uses']): Promise<voi
   })
   await tx.execute({
     name: 'keys_record_uses',
-    text: 'select keys.record_uses($1), keys.count_uses($1), keys.record_refusals($2)',
+    text: 'select keys.record_uses($1), keys.count_uses($1), keys.count_addresses($1), keys.record_refusals($2)',
     values: [JSON.stringify(uses), JSON.stringify(refusals)],
   })
 }
@@ -44,24 +44,27 @@ export async function notePendingDenials(tx: Tx, limit: number): Promise<number>
 export async function pruneUses(tx: Tx, limit: number): Promise<number> {
   const [row] = await tx.query<{ dropped: number }>({
     name: 'keys_prune_uses',
-    text: 'select keys.prune_uses($1, $2) as dropped',
+    text: 'select keys.prune_uses($1, $2) + keys.prune_refusals($1, $2) as dropped',
     values: [usageDays + 1, limit],
   })
   return row?.dropped ?? 0
 }
 
-/** Returns days oldest first, with zeros for unused ones. Served by api_key_use_pk. */
+/** Returns days oldest first, with zeros for unused ones. Served by api_key_use_pk and api_key_refusal_count_pk. */
 export async function listDaysOfUse(tx: Tx, keyId: string): Promise<ApiKeyUsage['days']> {
-  return await tx.query<{ day: string; requests: number }>({
+  return await tx.query<{ day: string; requests: number; refusals: number }>({
     name: 'keys_list_days_of_use',
     text: `
       with days as (
         select (clock_timestamp() at time zone 'UTC')::date - n as day
           from generate_series(0, $2::int4 - 1) as n)
-      select to_char(d.day, 'YYYY-MM-DD') as day, coalesce(sum(u.requests), 0)::float8 as requests
+      select to_char(d.day, 'YYYY-MM-DD') as day,
+             coalesce((select sum(u.requests) from keys.api_key_use as u where u.key_id = $1 and u.day = d.day), 0)::float8
+               as requests,
+             coalesce((
+               select sum(r.refusals) from keys.api_key_refusal_count as r where r.key_id = $1 and r.day = d.day), 0)::float8
+               as refusals
         from days as d
-        left join keys.api_key_use as u on u.key_id = $1 and u.day = d.day
-       group by d.day
        order by d.day`,
     values: [keyId, usageDays],
   })
@@ -82,19 +85,63 @@ export async function listRoutesOfUse(tx: Tx, keyId: string): Promise<ApiKeyUsag
   })
 }
 
-/** Returns at most 100 addresses, newest first. Served by api_key_address_pk. */
+/**
+ * Returns at most 100 used addresses and 100 others with the latest refusals, newest first. Served by
+ * api_key_address_pk, api_key_address_use_pk and api_key_refusal_count_pk.
+ */
 export async function listAddressesOfUse(tx: Tx, keyId: string): Promise<ApiKeyUsage['addresses']> {
-  const rows = await tx.query<{ address: string; first_used_at: Date; last_used_at: Date }>({
+  const rows = await tx.query<{
+    address: string
+    first_at: Date
+    last_at: Date
+    requests: number
+    refusals: number
+  }>({
     name: 'keys_list_addresses_of_use',
     text: `
-      select a.address, a.first_used_at, a.last_used_at
-        from keys.api_key_address as a
-       where a.key_id = $1
-       order by a.first_used_at desc, a.last_used_at desc, a.address`,
-    values: [keyId],
+      with first_day as (
+        select (clock_timestamp() at time zone 'UTC')::date - $2::int4 + 1 as day),
+      used as (
+        select u.address, sum(u.requests) as requests
+          from keys.api_key_address_use as u
+         where u.key_id = $1
+           and u.day >= (select day from first_day)
+         group by u.address),
+      refused as (
+        select r.address, sum(r.refusals) as refusals, min(r.first_at) as first_at, max(r.last_at) as last_at
+          from keys.api_key_refusal_count as r
+         where r.key_id = $1
+           and r.day >= (select day from first_day)
+           and r.address <> ''
+         group by r.address),
+      only_refused as (
+        select r.address, r.first_at, r.last_at
+          from refused as r
+         where not exists (select from keys.api_key_address as a where a.key_id = $1 and a.address = r.address)
+         order by r.last_at desc, r.address
+         limit 100),
+      seen as (
+        select a.address, a.first_used_at as first_at, a.last_used_at as last_at
+          from keys.api_key_address as a
+         where a.key_id = $1
+         union all
+        select o.address, o.first_at, o.last_at from only_refused as o)
+      select s.address, least(s.first_at, r.first_at) as first_at, greatest(s.last_at, r.last_at) as last_at,
+             coalesce(u.requests, 0)::float8 as requests, coalesce(r.refusals, 0)::float8 as refusals
+        from seen as s
+        left join used as u on u.address = s.address
+        left join refused as r on r.address = s.address
+       order by first_at desc, last_at desc, s.address`,
+    values: [keyId, usageDays],
   })
-  return rows.map(({ address, first_used_at: first, last_used_at: last }) => {
-    return { address, first_used_at: first.toISOString(), last_used_at: last.toISOString() }
+  return rows.map(({ address, first_at: first, last_at: last, requests, refusals }) => {
+    return {
+      address,
+      first_used_at: first.toISOString(),
+      last_used_at: last.toISOString(),
+      requests,
+      refusals,
+    }
   })
 }
 

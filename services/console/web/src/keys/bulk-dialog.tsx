@@ -7,6 +7,7 @@ import { Dialog } from '../ui/dialog.tsx'
 import { TextBox } from '../ui/fields.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
 import { Overdue } from '../ui/overdue.tsx'
+import { SaveFooter } from '../ui/save-footer.tsx'
 import { Select } from '../ui/select.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { useChange } from '../ui/use-change.ts'
@@ -125,26 +126,14 @@ function BulkForm({ preview, onClose, onChanged, onOutdated }: FormProps) {
         if (!isBusy) onClose()
       }}
       footer={
-        <>
-          <Button onPress={onClose} isDisabled={isBusy}>
-            Cancel
-          </Button>
-          {isOutdated ? (
-            <Button look="primary" onPress={onOutdated}>
-              Show the current keys
-            </Button>
-          ) : (
-            <Button
-              look={action === 'revoke' ? 'danger' : 'primary'}
-              isBusy={isBusy}
-              onPress={() => {
-                void submit()
-              }}
-            >
-              {isBusy ? 'Telling all gateways…' : `${submits[action]} ${countOf(keys.length)}`}
-            </Button>
-          )}
-        </>
+        <SaveFooter
+          isBusy={isBusy}
+          onCancel={onClose}
+          onSave={() => void submit()}
+          outdated={isOutdated ? { label: 'Show the current keys', onShow: onOutdated } : undefined}
+          save={isBusy ? 'Telling all gateways…' : `${submits[action]} ${countOf(keys.length)}`}
+          look={action === 'revoke' ? 'danger' : 'primary'}
+        />
       }
     >
       {failure === undefined ? undefined : isOutdated ? (

@@ -7,6 +7,7 @@ import { Dialog } from '../ui/dialog.tsx'
 import { TextBox } from '../ui/fields.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
 import { Overdue } from '../ui/overdue.tsx'
+import { SaveFooter } from '../ui/save-footer.tsx'
 import { Select } from '../ui/select.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { useChange } from '../ui/use-change.ts'
@@ -18,11 +19,13 @@ import { ScopeCards } from './scope-cards.tsx'
 
 interface Props {
   readonly apiKey: ApiKey
+  /** To start with instead of those of the key. */
+  readonly addresses?: readonly string[] | undefined
   readonly onClose: () => void
   readonly onChanged: (key: ApiKey) => void
 }
 
-export function EditDialog({ apiKey, onClose, onChanged }: Props) {
+export function EditDialog({ apiKey, addresses, onClose, onChanged }: Props) {
   const load = useCallback(async (signal: AbortSignal) => await readTaggedKey(apiKey.id, signal), [apiKey.id])
   const { resource, reload } = useResource<TaggedKey>(load)
   if (resource.state === 'ready') {
@@ -31,6 +34,7 @@ export function EditDialog({ apiKey, onClose, onChanged }: Props) {
       <EditForm
         key={value.etag}
         current={value}
+        addresses={addresses}
         onClose={onClose}
         onOutdated={reload}
         onChanged={(key) => {
@@ -59,13 +63,13 @@ interface FormProps extends Omit<Props, 'apiKey'> {
   readonly onOutdated: () => void
 }
 
-function EditForm({ current, onClose, onChanged, onOutdated }: FormProps) {
+function EditForm({ current, addresses: suggested, onClose, onChanged, onOutdated }: FormProps) {
   const { key } = current
   const [label, setLabel] = useState(key.label)
   const [note, setNote] = useState(key.note ?? '')
   const [owner, setOwner] = useState(() => draftOf(key.owner))
   const [scopes, setScopes] = useState<readonly GrantableScope[]>(key.scopes)
-  const [addresses, setAddresses] = useState(key.allowed_addresses.join('\n'))
+  const [addresses, setAddresses] = useState((suggested ?? key.allowed_addresses).join('\n'))
   const [ends, setEnds] = useState(keepEnd)
   const [faults, setFaults] = useState<Faults>({})
   const [now] = useState(() => Date.now())
@@ -111,26 +115,12 @@ function EditForm({ current, onClose, onChanged, onOutdated }: FormProps) {
         if (!isBusy) onClose()
       }}
       footer={
-        <>
-          <Button onPress={onClose} isDisabled={isBusy}>
-            Cancel
-          </Button>
-          {isOutdated ? (
-            <Button look="primary" onPress={onOutdated}>
-              Show the current key
-            </Button>
-          ) : (
-            <Button
-              look="primary"
-              isBusy={isBusy}
-              onPress={() => {
-                void save()
-              }}
-            >
-              Save
-            </Button>
-          )}
-        </>
+        <SaveFooter
+          isBusy={isBusy}
+          onCancel={onClose}
+          onSave={() => void save()}
+          outdated={isOutdated ? { label: 'Show the current key', onShow: onOutdated } : undefined}
+        />
       }
     >
       {failure === undefined ? undefined : isOutdated ? (

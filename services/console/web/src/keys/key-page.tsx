@@ -16,6 +16,7 @@ import { AuditTrail } from './audit-trail.tsx'
 import { CallableRoutes } from './callable-routes.tsx'
 import { ExplainCard } from './explain-card.tsx'
 import { ScopeList, StateBadge } from './key-parts.tsx'
+import { RefusalsCard } from './refusals-card.tsx'
 import { useKeys } from './keys-store.tsx'
 import { attentionOf, oldDays, rotatedIds } from './select-keys.ts'
 import { UsedFrom } from './used-from.tsx'
@@ -41,6 +42,8 @@ const wayBack = <WayToKeys />
 interface Open {
   readonly kind: 'edit' | 'revoke' | 'rotate'
   readonly apiKey: ApiKey
+  /** For `edit`. */
+  readonly addresses?: readonly string[]
 }
 
 function Key({ id, isAdmin }: { readonly id: string; readonly isAdmin: boolean }) {
@@ -143,6 +146,12 @@ function KeyPageOf({ keyRead: key, usage, events, onOpen }: KeyPageProps) {
       {isRotated ? undefined : <Warnings apiKey={apiKey} now={now} onRotate={rotate} />}
       <Facts apiKey={apiKey} now={now} />
       <UsageChart usage={usage.resource} onRetry={usage.reload} />
+      <UsedFrom
+        usage={usage.resource}
+        apiKey={apiKey}
+        onLimit={(addresses) => onOpen({ kind: 'edit', apiKey, addresses })}
+      />
+      <RefusalsCard usage={usage.resource} />
       <ExplainCard key={apiKey.id} id={apiKey.id} />
       <div className="key-columns">
         <CallableRoutes
@@ -151,7 +160,6 @@ function KeyPageOf({ keyRead: key, usage, events, onOpen }: KeyPageProps) {
           used={usage.resource.state === 'ready' ? usage.resource.value.routes : undefined}
         />
         <div className="key-side">
-          <UsedFrom usage={usage.resource} allowed={apiKey.allowed_addresses} />
           <AuditTrail events={events.resource} onRetry={events.reload} />
         </div>
       </div>
@@ -174,7 +182,9 @@ function KeyDialogs({ open, onClose, onChanged }: DialogsProps) {
   }
   return (
     <DialogBoundary open={open} onClose={onClose}>
-      {open?.kind === 'edit' ? <EditDialog apiKey={open.apiKey} onClose={onClose} onChanged={changed} /> : undefined}
+      {open?.kind === 'edit' ? (
+        <EditDialog apiKey={open.apiKey} addresses={open.addresses} onClose={onClose} onChanged={changed} />
+      ) : undefined}
       {open?.kind === 'revoke' ? (
         <RevokeDialog apiKey={open.apiKey} onClose={onClose} onRevoked={changed} />
       ) : undefined}

@@ -9,7 +9,7 @@ import { OverdueReading } from '../ui/overdue.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { KeyAge, KeyEnd, LastUse, ScopeList, StateBadge } from './key-parts.tsx'
 import { useKeys } from './keys-store.tsx'
-import { type Column, type Sorting, attentionOf, rotatedIds } from './select-keys.ts'
+import { type Column, type Sorting, attentionOf, canChange, rotatedIds } from './select-keys.ts'
 import { useVirtualRows } from './use-virtual-rows.ts'
 
 export interface KeyActions {
@@ -147,6 +147,7 @@ function KeyRow(props: RowProps) {
           className="tick-field key-select"
           aria-label={`Select ${apiKey.label}`}
           isSelected={isSelected}
+          isDisabled={!canChange(apiKey)}
           onChange={onSelect}
         >
           <span className="tick" aria-hidden="true">

@@ -6,6 +6,11 @@ export const oldDays = 90
 
 export type Attention = 'expiring' | 'old'
 
+/** Revoking is final. */
+export function canChange({ state }: Pick<ApiKey, 'state'>): boolean {
+  return state !== 'revoked'
+}
+
 const none: ReadonlySet<string> = new Set()
 
 /** Keys with a successor that is not revoked. */

@@ -1,6 +1,7 @@
 import { maxBulkKeys, type ApiKey } from '@postern/contracts'
 import { Button } from '../ui/button.tsx'
 import { Tick } from '../ui/tick.tsx'
+import { canChange } from './select-keys.ts'
 
 interface Props {
   readonly shown: readonly ApiKey[]
@@ -11,13 +12,18 @@ interface Props {
 
 /** Selects the keys that are shown, to change them together. Hidden keys never change. */
 export function SelectionBar({ shown, selected, onSelect, onChange }: Props) {
-  const ids = shown.flatMap(({ id }) => (selected.has(id) ? [id] : []))
+  const changeable = shown.filter(canChange)
+  const ids = changeable.flatMap(({ id }) => (selected.has(id) ? [id] : []))
   return (
     <div className="selection-bar" role="group" aria-label="Selection">
       <Tick
-        label={`Select all ${shown.length} shown`}
-        isOn={ids.length === shown.length}
-        onChange={(isOn) => onSelect(new Set(isOn ? shown.map(({ id }) => id) : []))}
+        label={
+          changeable.length === shown.length
+            ? `Select all ${shown.length} shown`
+            : `Select all ${changeable.length} that are not revoked`
+        }
+        isOn={changeable.length > 0 && ids.length === changeable.length}
+        onChange={(isOn) => onSelect(new Set(isOn ? changeable.map(({ id }) => id) : []))}
       />
       {ids.length === 0 ? undefined : ids.length > maxBulkKeys ? (
         <span className="help">At most {maxBulkKeys} keys can be changed at once. Narrow the filter.</span>

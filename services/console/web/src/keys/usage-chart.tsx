@@ -13,7 +13,7 @@ export function UsageChart({ usage, onRetry }: { usage: Resource<ApiKeyUsage>; o
   return (
     <section className="card" aria-labelledby="usage-title">
       <header className="chart-head">
-        <h2 id="usage-title">Accepted requests in the last 30 days</h2>
+        <h2 id="usage-title">Requests in the last 30 days</h2>
         {usage.state === 'ready' ? <Total days={usage.value.days} /> : undefined}
       </header>
       {usage.state === 'failed' ? (
@@ -30,24 +30,35 @@ export function UsageChart({ usage, onRetry }: { usage: Resource<ApiKeyUsage>; o
 }
 
 function Total({ days }: Pick<ApiKeyUsage, 'days'>) {
-  return <span className="chart-total">{days.reduce((sum, { requests }) => sum + requests, 0).toLocaleString()}</span>
+  const accepted = days.reduce((sum, { requests }) => sum + requests, 0)
+  const refused = days.reduce((sum, { refusals }) => sum + refusals, 0)
+  return (
+    <span className="chart-totals">
+      <span>
+        <span className="chart-total">{accepted.toLocaleString()}</span> accepted
+      </span>
+      <span className={refused === 0 ? 'faint' : 'danger'}>
+        <span className="chart-total">{refused.toLocaleString()}</span> refused
+      </span>
+    </span>
+  )
 }
 
 function Bars({ days }: Pick<ApiKeyUsage, 'days'>) {
-  const most = Math.max(...days.map(({ requests }) => requests))
-  if (most === 0) return <p className="chart-space chart-none">No request was accepted in these days.</p>
+  const most = Math.max(...days.map(({ requests, refusals }) => requests + refusals))
+  if (most === 0) return <p className="chart-space chart-none">No request was sent in these days.</p>
+  const heightOf = (count: number) => ({ height: `${Math.max((100 * count) / most, 2)}%` })
   return (
     <div className="chart">
       <div className="chart-bars" aria-hidden="true">
-        {days.map(({ day, requests }) => (
+        {days.map(({ day, requests, refusals }) => (
           <div
             key={day}
             className="chart-day"
-            title={`${nameOf(day)} (UTC): ${requests.toLocaleString()} accepted requests`}
+            title={`${nameOf(day)} (UTC): ${requests.toLocaleString()} accepted, ${refusals.toLocaleString()} refused`}
           >
-            {requests === 0 ? undefined : (
-              <div className="chart-bar" style={{ height: `${Math.max((100 * requests) / most, 2)}%` }} />
-            )}
+            {refusals === 0 ? undefined : <div className="chart-bar chart-bar-refused" style={heightOf(refusals)} />}
+            {requests === 0 ? undefined : <div className="chart-bar" style={heightOf(requests)} />}
           </div>
         ))}
       </div>
@@ -57,18 +68,20 @@ function Bars({ days }: Pick<ApiKeyUsage, 'days'>) {
         <span>{nameOf(days.at(-1)?.day ?? '')}</span>
       </div>
       <table className="for-listeners">
-        <caption>Accepted requests a day, in UTC</caption>
+        <caption>Requests a day, in UTC</caption>
         <thead>
           <tr>
             <th scope="col">Day</th>
-            <th scope="col">Requests</th>
+            <th scope="col">Accepted</th>
+            <th scope="col">Refused</th>
           </tr>
         </thead>
         <tbody>
-          {days.map(({ day, requests }) => (
+          {days.map(({ day, requests, refusals }) => (
             <tr key={day}>
               <th scope="row">{nameOf(day)}</th>
               <td>{requests}</td>
+              <td>{refusals}</td>
             </tr>
           ))}
         </tbody>

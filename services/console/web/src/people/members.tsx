@@ -30,7 +30,7 @@ export function Members({ ownId }: { readonly ownId: string }) {
       ) : resource.value.length === 0 ? (
         <p className="faint">No people yet. A person appears here within a minute of signing in.</p>
       ) : (
-        <table className="plain-table member-table">
+        <table className="plain-table stacking-table">
           <thead>
             <tr>
               <th scope="col">Name</th>

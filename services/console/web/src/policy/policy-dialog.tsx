@@ -3,12 +3,12 @@ import { mostKeyDays } from '@postern/contracts'
 import { type TaggedPolicy, changeKeyPolicy } from '../api/tenant.ts'
 import { ApiProblem } from '../api/request.ts'
 import { addressesIn, faultIn } from '../keys/addresses.ts'
-import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { TextBox } from '../ui/fields.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
 import { Overdue } from '../ui/overdue.tsx'
 import { useChange } from '../ui/use-change.ts'
+import { SaveFooter } from '../ui/save-footer.tsx'
 import { Select } from '../ui/select.tsx'
 import { daysInWords } from './words.ts'
 
@@ -68,26 +68,16 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
     <Dialog
       title="Change key policy"
       isOpen
-      onClose={onClose}
+      onClose={() => {
+        if (!isBusy) onClose()
+      }}
       footer={
-        <>
-          <Button onPress={onClose}>Cancel</Button>
-          {isOutdated ? (
-            <Button look="primary" onPress={onOutdated}>
-              Show the current policy
-            </Button>
-          ) : (
-            <Button
-              look="primary"
-              isBusy={isBusy}
-              onPress={() => {
-                void save()
-              }}
-            >
-              Save
-            </Button>
-          )}
-        </>
+        <SaveFooter
+          isBusy={isBusy}
+          onCancel={onClose}
+          onSave={() => void save()}
+          outdated={isOutdated ? { label: 'Show the current policy', onShow: onOutdated } : undefined}
+        />
       }
     >
       {failure === undefined ? undefined : isOutdated ? (

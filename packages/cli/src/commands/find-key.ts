@@ -1,0 +1,96 @@
+import { type ApiKey, apiKeySchema, keyValuePattern } from '@postern/contracts'
+import { exitCodes } from '../exit-code.ts'
+import { Failure, notFound, usage } from '../failure.ts'
+import type { KeysService } from '../keys-service.ts'
+import { type CommandContext, type OutputOptions, parseAnswer, printJson, withKeysService } from '../session.ts'
+import { formatKey } from './format-key.ts'
+import { allTenants, findTenant } from './tenants.ts'
+
+export const keysPath = '/api/v1/api-keys'
+const uuidPattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+export interface KeyOptions extends OutputOptions {
+  readonly tenant?: string
+}
+
+const everyKey = new RegExp(keyValuePattern, 'g')
+
+/** Finds a key by its value on standard input, because shells and process lists keep command lines. */
+export async function findKeyByValue(context: CommandContext, source: string, options: KeyOptions): Promise<void> {
+  // Never show the argument: it may be a key.
+  if (source !== '-')
+    throw usage('keys find reads the key from standard input: use `keys find -`, paste the key and press Ctrl-D')
+  if (context.readInput === undefined) throw usage('standard input cannot be read')
+  const values = new Set((await context.readInput()).match(everyKey))
+  const [value] = values
+  if (value === undefined || values.size > 1) {
+    throw usage(
+      value === undefined
+        ? 'standard input contains no whole key: a key is postern_ and 49 letters and digits'
+        : `standard input contains ${values.size} keys: pass one at a time`,
+    )
+  }
+  const key = await withKeysService(context.env, async (service) => {
+    const found = await searchTenants(service, options.tenant, async (tenantId) => {
+      const { body } = await service.call({
+        method: 'POST',
+        target: `${keysPath}/find`,
+        tenantId,
+        body: { key: value },
+      })
+      return parseAnswer(apiKeySchema, body)
+    })
+    return found ?? notFoundIn(options.tenant, 'value')
+  })
+  if (options.json) printJson(context, key)
+  else context.print(formatKey(key))
+}
+
+const tenantsAtOnce = 8
+
+interface FoundKey {
+  readonly key: ApiKey
+  readonly tenantId: string
+  readonly etag: string | undefined
+}
+
+/** A request acts for one tenant, so this may search each tenant. */
+export async function findKey(service: KeysService, id: string, tenantAddress: string | undefined): Promise<FoundKey> {
+  // Never show the value: it may be a key.
+  if (!uuidPattern.test(id)) throw usage('the id of a key must be a UUID; `keys list` shows it')
+  const found = await searchTenants(service, tenantAddress, async (tenantId) => {
+    const { body, etag } = await service.call({ method: 'GET', target: `${keysPath}/${id.toLowerCase()}`, tenantId })
+    return { key: parseAnswer(apiKeySchema, body), tenantId, etag }
+  })
+  return found ?? notFoundIn(tenantAddress, 'id')
+}
+
+/** Asks for one tenant, or for all, until an answer is not 404. */
+async function searchTenants<T>(
+  service: KeysService,
+  tenantAddress: string | undefined,
+  ask: (tenantId: string) => Promise<T>,
+): Promise<T | undefined> {
+  const tenants = tenantAddress === undefined ? await allTenants(service) : [await findTenant(service, tenantAddress)]
+  for (let start = 0; start < tenants.length; start += tenantsAtOnce) {
+    const group = tenants.slice(start, start + tenantsAtOnce)
+    const found = await Promise.all(group.map(async ({ id }) => await unlessMissing(ask(id))))
+    for (const hit of found) if (hit !== undefined) return hit
+  }
+  return undefined
+}
+
+async function unlessMissing<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer
+  } catch (error) {
+    if (error instanceof Failure && error.exitCode === exitCodes.notFound) return undefined
+    throw error
+  }
+}
+
+function notFoundIn(tenantAddress: string | undefined, what: 'id' | 'value'): never {
+  throw notFound(
+    tenantAddress === undefined ? `no tenant has a key with this ${what}` : `the tenant has no key with this ${what}`,
+  )
+}
