@@ -18,13 +18,13 @@ export function isEmailAddress(text: string): boolean {
   const at = text.lastIndexOf('@')
   const [local, domain] = [text.slice(0, Math.max(0, at)), text.slice(at + 1)]
   if (at < 1 || invisible.test(text)) return false
-  if (countBytes(text) > maxAddressBytes || countBytes(local) > maxLocalBytes) return false
+  if (isLongerThan(maxAddressBytes, text) || isLongerThan(maxLocalBytes, local)) return false
   return (atoms.test(local) || quoted.test(local)) && isDomain(domain)
 }
 
-/** Browsers have no `Buffer`. */
-function countBytes(text: string): number {
-  return new TextEncoder().encode(text).length
+/** In octets; a character of a string has up to three. Browsers have no `Buffer`. */
+function isLongerThan(bytes: number, text: string): boolean {
+  return text.length * 3 > bytes && new TextEncoder().encode(text).length > bytes
 }
 
 function isDomain(domain: string): boolean {

@@ -9,7 +9,3 @@ export function countPassedBytes(bytes: number): void {
   passed = 0
   globalThis.gc?.({ type: 'minor' })
 }
-
-export function collectAll(): void {
-  globalThis.gc?.({ type: 'major' })
-}

@@ -43,7 +43,7 @@ export function rowsOf(...contents: readonly object[]): ImportRow[] {
     const parent = fields.get('parent_external_id') ?? fields.get('parent_key')
     return {
       row: at + 2,
-      content: Object.fromEntries(fields),
+      content: JSON.stringify(content),
       hash: hashOf(content),
       ...(typeof key === 'string' ? { key } : {}),
       ...(typeof parent === 'string' ? { parent } : {}),

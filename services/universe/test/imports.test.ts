@@ -61,6 +61,32 @@ describe('a run of a connector', () => {
     expect(await names(tenant)).toEqual(['Entity A active', 'Entity B active'])
   })
 
+  test('stages rows of a repeated request once', async () => {
+    const connector = newConnector(newTenant())
+    const begun = await imports.begin(connector)
+    const rows = rowsOf(entity('A'), entity('B'))
+    const first = await imports.call(connector, internalPaths.importRows, { ...imports.held(begun.run), rows })
+    expect(first.status).toBe(200)
+    expect((await imports.plan(connector, rows, begun)).plan).toMatchObject({ created: 2, invalid: 0 })
+  })
+
+  test.each([
+    [
+      'is no resource of the dataset',
+      JSON.stringify({ external_id: 'B', name: 'B', type: 'planet', status: 'active' }),
+    ],
+    ['is not JSON', '{"external_id":}'],
+    ['is JSON on several lines', '{\n}'],
+  ])('rejects a batch with a row that %s', async (_what, content) => {
+    const connector = newConnector(newTenant())
+    const begun = await imports.begin(connector)
+    const [good] = rowsOf(entity('A'))
+    const rows = [good, { row: 3, key: 'B', content }]
+    const answer = await imports.call(connector, internalPaths.importRows, { ...imports.held(begun.run), rows })
+    expect(answer).toMatchObject({ status: 422, json: { code: 'invalid_content' } })
+    expect((await imports.plan(connector, rowsOf(entity('A')), begun)).plan).toMatchObject({ created: 1, valid: 1 })
+  })
+
   test('applies parents before their children, whatever the order of the source', async () => {
     const tenant = newTenant()
     const connector = newConnector(tenant)

@@ -39,12 +39,14 @@ export const importHashesBodySchema = z.strictObject({ ...importFields, after: z
 /** The hashes one after the other; `last` is the key to go on behind, or null after the last page. */
 export const importHashesAnswerSchema = z.strictObject({ hashes: z.base64(), last: z.string().nullable() })
 
-/** A row of the source. Without `content` it is invalid. */
+const jsonObjectOnOneLine = /^\{[^\n]*\}$/
+
+/** A row of the source. Without `content`, its JSON on one line, it is invalid. */
 const importRowSchema = z.strictObject({
   row: z.int().min(1).max(maxSourceRow),
   key: z.string().optional(),
   parent: z.string().optional(),
-  content: z.record(z.string(), z.unknown()).optional(),
+  content: z.string().regex(jsonObjectOnOneLine).optional(),
   hash: z.base64().optional(),
 })
 export type ImportRow = z.infer<typeof importRowSchema>

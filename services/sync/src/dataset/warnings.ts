@@ -72,11 +72,12 @@ function clean(person: Row): {
   readonly person: Row | undefined
   readonly warning?: Pick<RowWarning, 'code' | 'message'>
 } {
+  if (typeof person['email'] === 'string' && isEmailAddress(person['email'])) return { person }
   const { email, ...rest } = person
   const isNamed = rest['name'] !== undefined || rest['person_id'] !== undefined
   if (email === null) return { person: isNamed ? rest : undefined }
   const address = typeof email === 'string' ? email.trim() : ''
-  if (isEmailAddress(address)) return { person: address === email ? person : { ...rest, email: address } }
+  if (isEmailAddress(address)) return { person: { ...rest, email: address } }
   if (isNamed) return { person: rest, warning: unusableAddress }
   const name = addressAsName(address)
   return name === undefined

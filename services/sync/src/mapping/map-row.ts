@@ -23,16 +23,20 @@ export type Values = Readonly<Record<string, unknown>>
 /** Without rules, fields come from columns of the same name. */
 export function createMapper(rules: readonly Rule[], dataset: DatasetRules): (values: Values) => MappedRow {
   const rulesFor = createRuleFinder(rules, dataset)
+  let targets: { readonly of: readonly Rule[]; readonly list: readonly Target[] } = { of: [], list: [] }
   return (values) => {
     const faults: FieldFault[] = []
     const taken: Record<string, unknown> = {}
     const made: Record<string, Record<string, unknown>> = {}
-    for (const rule of rulesFor(values)) {
+    const effective = rulesFor(values)
+    if (targets.of !== effective) targets = { of: effective, list: effective.map(targetOf) }
+    for (const target of targets.list) {
+      const { rule } = target
       try {
         const value = valueOf(rule, values, dataset)
-        if (value !== undefined && isForbidden(rule.target)) {
-          faults.push(forbiddenName(rule.target))
-        } else if (value !== undefined) setMember(taken, made, rule.target, value)
+        if (value === undefined) continue
+        if (target.isForbidden) faults.push(forbiddenName(rule.target))
+        else setMember(taken, made, target, value)
       } catch (error) {
         if (!(error instanceof TransformError)) throw error
         faults.push({ field: rule.target, code: 'invalid', message: error.message, excerpt: error.excerpt })
@@ -201,9 +205,24 @@ export function read(values: Values, { source, isOneAList }: Pick<Rule, 'source'
   return at
 }
 
-/** Rejects `__proto__`, which would set the prototype instead of a member. */
-function isForbidden(target: string): boolean {
-  return target.split('.').includes('__proto__')
+interface Target {
+  readonly rule: Rule
+  readonly field: string
+  /** Undefined if the rule sets the whole field. */
+  readonly member: string | undefined
+  /** `__proto__` would set the prototype instead of a member. */
+  readonly isForbidden: boolean
+}
+
+function targetOf(rule: Rule): Target {
+  const { target } = rule
+  const dot = target.indexOf('.')
+  return {
+    rule,
+    field: dot === -1 ? target : target.slice(0, dot),
+    member: dot === -1 ? undefined : target.slice(dot + 1),
+    isForbidden: target.split('.').includes('__proto__'),
+  }
 }
 
 function forbiddenName(field: string): FieldFault {
@@ -218,15 +237,13 @@ function isObject(value: unknown): value is object {
 function setMember(
   draft: Record<string, unknown>,
   made: Record<string, Record<string, unknown>>,
-  target: string,
+  { field, member }: Target,
   value: unknown,
 ): void {
-  const dot = target.indexOf('.')
-  if (dot === -1) {
-    draft[target] = value
+  if (member === undefined) {
+    draft[field] = value
     return
   }
-  const [field, member] = [target.slice(0, dot), target.slice(dot + 1)]
   const inner = draft[field]
   const own = made[field]
   if (own !== undefined && own === inner) {

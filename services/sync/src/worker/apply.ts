@@ -72,7 +72,8 @@ export async function applyChanges(
 /** Ends a run whose changes are applied. */
 export async function endApplied(hold: Hold, imports: Imports): Promise<void> {
   const { run, counts } = hold
-  const rejected = await copyErrors(hold, imports, true)
+  const planned = counts.created + counts.updated + counts.moved + counts.reactivated + counts.deactivated
+  const rejected = counts.applied === planned ? [] : await copyErrors(hold, imports, true)
   await endRun(hold, 'works', async (tx) => {
     await insertErrors(tx, run.id, rejected)
     // A rollback reads no source: its errors are what it could not undo.

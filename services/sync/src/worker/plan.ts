@@ -78,7 +78,7 @@ export async function conclude(
   })
   const status = nextStatus(run.mode === 'dry_run', breaches.length > 0 && !run.overrideSafety)
   const { keyField, statusField } = datasetRules[connector.dataset]
-  const errors = await copyErrors(hold, imports, false)
+  const errors = plan.invalid === 0 ? [] : await copyErrors(hold, imports, false)
   await hold.step(async (tx) => {
     await insertErrors(tx, run.id, [
       ...errors,

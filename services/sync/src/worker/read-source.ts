@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { type ImportRow, maxImportHashes, rowHashBytes } from '@postern/contracts/internal'
 import { suppressUnhandledRejection } from '@postern/service-kit'
 import type { DatasetRules } from '../dataset/rules.ts'
@@ -5,11 +6,11 @@ import type { Imports } from '../import/imports.ts'
 import { type Rule, rulesInNames, rulesOfAttributes } from '../mapping/attributes.ts'
 import { assertColumns, isTable } from '../mapping/columns.ts'
 import { excerptOf } from '../mapping/excerpt.ts'
-import { type Fingerprint, createFingerprinter, createTextPrinter } from '../mapping/fingerprint.ts'
+import { createFingerprinter, createTextPrinter } from '../mapping/fingerprint.ts'
 import { createMapper, read, readableKey } from '../mapping/map-row.ts'
 import { createItemReader } from '../mapping/readable-item.ts'
 import { type RowError, deleteErrors, insertErrors } from '../run/error-store.ts'
-import type { SourceContext, SourceItem, SourceTexts, SourceType } from '../source/types.ts'
+import type { SourceContext, SourceItem, SourceRow, SourceRowError, SourceTexts, SourceType } from '../source/types.ts'
 import { openUpload } from '../upload/read.ts'
 import type { Hold } from './held-run.ts'
 import { createErrorKeeper } from './kept-errors.ts'
@@ -17,6 +18,9 @@ import { createErrorKeeper } from './kept-errors.ts'
 /** Limits of a request. Up to two batches are in memory. */
 const batchRows = 1000
 const batchBytes = 4 * 1024 * 1024
+
+/** A batch is sent only while the event loop turns, which reading from memory alone prevents. */
+const rowsATurn = 100
 
 /** The most errors of one row that a run keeps. */
 const maxErrorsARow = 50
@@ -106,6 +110,7 @@ export async function stageSource(
       batch.errors.push(...taken.errors)
       batch.bytes += taken.bytes + taken.errors.length * 200
     }
+    if (fetched % rowsATurn === 0) await setImmediate()
     if (batch.rows.length >= batchRows || batch.unsent >= maxUnsent || batch.bytes >= batchBytes) await flush()
   }
   try {
@@ -176,7 +181,13 @@ function newBatch(): Batch {
   return { rows: [], errors: [], unsent: 0, bytes: 0 }
 }
 
-type Taken = 'known' | { readonly row: ImportRow; readonly errors: readonly RowError[]; readonly bytes: number }
+interface NewRow {
+  readonly row: ImportRow
+  readonly errors: readonly RowError[]
+  readonly bytes: number
+}
+
+type Taken = 'known' | NewRow
 
 function createTaker(mapping: readonly Rule[], rules: DatasetRules, known: Set<string>) {
   const mapper = createMapper(mapping, rules)
@@ -185,10 +196,9 @@ function createTaker(mapping: readonly Rule[], rules: DatasetRules, known: Set<s
   const readItem = createItemReader(mapping, rules)
   const takeItem = (found: SourceItem, textHash?: string): Taken => {
     const item = readItem(found)
-    const print = item.values === undefined ? undefined : fingerprint(item.values)
-    const hash = print && (textHash ?? print.hash)
-    if (item.kind === 'row' && hash !== undefined && known.delete(hash)) return 'known'
-    return toRow(item, mapper, print && { ...print, hash: textHash ?? print.hash })
+    if (item.kind === 'error') return toInvalidRow(item, item.values && fingerprint(item.values)?.key)
+    const hash = textHash ?? fingerprint(item.values)?.hash
+    return hash !== undefined && known.delete(hash) ? 'known' : toRow(item, mapper, hash)
   }
   return {
     item: (item: SourceItem): Taken => takeItem(item),
@@ -202,43 +212,36 @@ function createTaker(mapping: readonly Rule[], rules: DatasetRules, known: Set<s
   }
 }
 
-/** Converts an item. Invalid ones are sent too, so that they do not count as missing. */
-function toRow(
-  item: SourceItem,
-  mapper: ReturnType<typeof createMapper>,
-  print: Fingerprint | undefined,
-): Exclude<Taken, 'known'> {
-  if (item.kind === 'error') {
-    const field = item.field === undefined ? null : excerptOf(item.field)
-    const key = readableKey(print?.key)
-    const { row, code, message } = item
-    const error = { row, key: excerptOf(key), field, code, message, excerpt: excerptOf(item.excerpt) }
-    return { row: { row, ...(key === undefined ? {} : { key }) }, errors: [error], bytes: 100 }
-  }
-  const mapped = mapper(item.values)
+/** Invalid rows are sent too, so that they do not count as missing. */
+function toInvalidRow({ row, ...error }: SourceRowError, printedKey: string | undefined): NewRow {
+  const key = readableKey(printedKey)
+  const { code, message } = error
+  const field = error.field === undefined ? null : excerptOf(error.field)
+  const described = { row, key: excerptOf(key), field, code, message, excerpt: excerptOf(error.excerpt) }
+  return { row: { row, ...(key === undefined ? {} : { key }) }, errors: [described], bytes: 100 }
+}
+
+function toRow({ row, values }: SourceRow, mapper: ReturnType<typeof createMapper>, hash: string | undefined): NewRow {
+  const mapped = mapper(values)
   if (mapped.ok) {
-    const { key, parent, content, warnings } = mapped
-    const errors = warnings.map((warning) => ({
-      ...warning,
-      row: item.row,
-      key: excerptOf(key),
-      severity: 'warning' as const,
-    }))
-    const row = {
-      row: item.row,
+    const { key, parent, warnings } = mapped
+    const content = JSON.stringify(mapped.content)
+    const errors = warnings.map((warning) => ({ ...warning, row, key: excerptOf(key), severity: 'warning' as const }))
+    const sent = {
+      row,
       key,
       content,
       ...(parent === undefined ? {} : { parent }),
-      ...(print === undefined ? {} : { hash: Buffer.from(print.hash, 'latin1').toString('base64') }),
+      ...(hash === undefined ? {} : { hash: Buffer.from(hash, 'latin1').toString('base64') }),
     }
-    return { row, errors, bytes: JSON.stringify(content).length }
+    return { row: sent, errors, bytes: content.length }
   }
   const key = mapped.key === undefined ? null : excerptOf(mapped.key)
   return {
-    row: { row: item.row, ...(mapped.key === undefined ? {} : { key: mapped.key }) },
+    row: { row, ...(mapped.key === undefined ? {} : { key: mapped.key }) },
     errors: mapped.faults
       .slice(0, maxErrorsARow)
-      .map((fault) => ({ ...fault, row: item.row, key, field: excerptOf(fault.field) })),
+      .map((fault) => ({ ...fault, row, key, field: excerptOf(fault.field) })),
     bytes: 100,
   }
 }

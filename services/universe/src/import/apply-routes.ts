@@ -1,4 +1,4 @@
-import { detailOf } from '@postern/contracts'
+import { type PushedEntity, detailOf } from '@postern/contracts'
 import {
   type ApplyImportAnswer,
   type ApplyImportBody,
@@ -10,7 +10,7 @@ import { type App, ProblemError, type RequestInfo, internalRoute, problem } from
 import { readByIndexes } from '../list/store.ts'
 import { actorOf } from '../push/routes.ts'
 import { asProblem } from '../push/tree-refusal.ts'
-import { applyChanges, areOfSingleNodes, batchLimits, entitiesOf, maxNodes, rejectionsOf } from './apply.ts'
+import { applyChanges, areOfSingleNodes, batchLimits, contentsOf, maxNodes, rejectionsOf } from './apply.ts'
 import {
   type PlannedRow,
   finishImport,
@@ -102,7 +102,7 @@ async function reject(
   error: unknown,
   sent: readonly PlannedRow[],
 ): Promise<ApplyImportAnswer> {
-  const refusal = await asProblem(deps.importDb, context, error, () => entitiesOf(sent))
+  const refusal = await asProblem(deps.importDb, context, error, () => contentsOf<PushedEntity>(sent))
   if (!(refusal instanceof ProblemError) || refusal.code !== 'invalid_content') throw refusal
   const rejections = rejectionsOf(refusal, sent)
   if (rejections === undefined) {

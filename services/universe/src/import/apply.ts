@@ -1,15 +1,14 @@
 import {
   type Connector,
   type CreatedBy,
+  type PushedEntity,
+  type PushedNode,
+  type PushedPerson,
+  type PushedTestProcedure,
   maxPushedNodes,
-  pushedEntitySchema,
-  pushedNodeSchema,
-  pushedPersonSchema,
-  pushedTestProcedureSchema,
 } from '@postern/contracts'
 import type { ApplyImportBody } from '@postern/contracts/internal'
 import type { ProblemError } from '@postern/service-kit'
-import type { z } from 'zod'
 import { applyHierarchy } from '../push-hierarchy/routes.ts'
 import { faultsOfNodes } from '../push-hierarchy/rules.ts'
 import { takePeople } from '../push-people/routes.ts'
@@ -43,23 +42,23 @@ export async function applyChanges(
 ): Promise<number> {
   switch (dataset) {
     case 'auditable_entities': {
-      const entities = parseRows(pushedEntitySchema, changes)
+      const entities = contentsOf<PushedEntity>(changes)
       refuse(faultsOfPush(entities))
       return (await applyEntities(tx, entities, createdBy)).created
     }
     case 'people': {
-      const people = parseRows(pushedPersonSchema, changes)
+      const people = contentsOf<PushedPerson>(changes)
       refuse(faultsOfPeople(people), 'people')
       return (await takePeople(tx, people)).created
     }
     case 'test_procedures': {
-      const procedures = parseRows(pushedTestProcedureSchema, changes)
+      const procedures = contentsOf<PushedTestProcedure>(changes)
       refuse(faultsOfTestProcedures(procedures), 'test_procedures')
       return (await applyTestProcedures(tx, procedures, createdBy)).created
     }
     case 'org_structure': {
       if (hierarchy === undefined) throw new Error('an import of nodes names its hierarchy')
-      const nodes = parseRows(pushedNodeSchema, changes)
+      const nodes = contentsOf<PushedNode>(changes)
       refuse(faultsOfNodes(nodes), 'nodes')
       return (await applyHierarchy(tx, { run_id, ...hierarchy, mode: 'partial', nodes }, createdBy)).created
     }
@@ -68,13 +67,9 @@ export async function applyChanges(
   }
 }
 
-/** Parses rows as entities of a push, to find those that break the tree. */
-export function entitiesOf(changes: readonly PlannedRow[]) {
-  return parseRows(pushedEntitySchema, changes)
-}
-
-function parseRows<Schema extends z.ZodType>(schema: Schema, changes: readonly PlannedRow[]): z.output<Schema>[] {
-  return changes.map(({ content }) => schema.parse(JSON.parse(content ?? '')))
+/** Returns what changes write. It was validated when it was staged. */
+export function contentsOf<Content>(changes: readonly PlannedRow[]): Content[] {
+  return changes.map(({ content }): Content => JSON.parse(content ?? ''))
 }
 
 /** Returns why single changes were rejected, or undefined if the error concerns all. */
@@ -97,12 +92,13 @@ export async function areOfSingleNodes(
   changes: readonly PlannedRow[],
   rejected: (keys: readonly string[]) => Promise<ReadonlySet<string>>,
 ): Promise<boolean> {
-  const contentOf = new Map(changes.map(({ seq, content }) => [seq, content]))
+  const nodes = contentsOf<PushedNode>(changes)
+  const parentOf = new Map(changes.map(({ seq }, at) => [seq, nodes[at]?.parent_key]))
   const unknown = rejections.filter(({ code }) => code === 'unknown')
   const below = unknown.filter(({ field }) => field === 'parent_key')
   const others = unknown.filter(({ field }) => field?.startsWith('entities.'))
   if (below.length + others.length < rejections.length) return false
-  const parents = below.map(({ seq }) => pushedNodeSchema.parse(JSON.parse(contentOf.get(seq) ?? '')).parent_key ?? '')
+  const parents = below.map(({ seq }) => parentOf.get(seq) ?? '')
   const known = await rejected(parents)
   return parents.every((key) => known.has(key))
 }

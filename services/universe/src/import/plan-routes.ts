@@ -13,10 +13,11 @@ import {
 } from '@postern/contracts/internal'
 import { type App, internalRoute, problem } from '@postern/service-kit'
 import { checkChanges } from './check-store.ts'
+import { assertContents } from './contents.ts'
 import { compareRows, hasLostHashes, mustReadAgain, planMissingRows, rejectInvalidRows } from './plan-store.ts'
 import { type Imports, assertHeld, bySync, maxRowsBytes, write } from './requests.ts'
 import { findUndoable, planInverse } from './rollback-store.ts'
-import { scopeOf } from './rules.ts'
+import { parseScope, scopeOf } from './rules.ts'
 import { countGone, countSourceRows, listHashes, stageGone, stageRows, unstage } from './stage-store.ts'
 import {
   type Import,
@@ -79,6 +80,7 @@ export function planRoutes(app: App, deps: Imports): void {
         const found = assertHeld(await lockImport(tx, body))
         if (found.diffHash !== null)
           throw problem('conflict', { detail: 'The changes of the run are planned already.' })
+        assertContents(parseScope(found.scope).dataset, body.rows)
         await stageRows(tx, body.run_id, body.rows)
         if (body.gone !== undefined) await stageGone(tx, found, Buffer.from(body.gone, 'base64'))
       })

@@ -52,7 +52,7 @@ const hashesOf = statement(
   ) as one`,
 )
 
-/** Stages rows as creations. Skips rows that are staged already. */
+/** Stages rows as creations, unless the same request has staged them before. */
 export async function stageRows(tx: Tx, runId: string, rows: readonly ImportRow[]): Promise<void> {
   if (rows.length === 0) return
   await tx.execute(
@@ -63,8 +63,7 @@ export async function stageRows(tx: Tx, runId: string, rows: readonly ImportRow[
       arrayLiteral(rows.map(({ key }) => key)),
       arrayLiteral(rows.map(({ parent }) => parent)),
       arrayLiteral(rows.map(({ hash }) => (hash === undefined ? undefined : Buffer.from(hash, 'base64')))),
-      // JSON contains no line feed and is never empty.
-      rows.map(({ content }) => (content === undefined ? '' : JSON.stringify(content))).join('\n'),
+      rows.map(({ content = '' }) => content).join('\n'),
     ]),
   )
 }
@@ -75,7 +74,7 @@ const stage = statement(
   select (select tenancy.tenant_id()), $1::uuid, given.seq, given.op, given.key, given.parent, given.hash, given.content::jsonb
   from unnest($2::integer[], $3::text[], $4::text[], $5::text[], $6::bytea[], string_to_array($7::text, E'\\n', ''))
     as given (seq, op, key, parent, hash, content)
-  on conflict do nothing`,
+  where not exists (select from universe.import_row r where r.run_id = $1::uuid and r.seq = ($2::integer[])[1])`,
 )
 
 /** Stages the rows of the connector whose hashes the source no longer has. */

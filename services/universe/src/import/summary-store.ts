@@ -21,7 +21,7 @@ export async function summarizeChanges(tx: Tx, runId: string): Promise<Summary> 
   return getRow(await tx.query<Summary & { [column: string]: unknown }>(summarize([runId, firstMissingSeq])))
 }
 
-// import_row_pk
+// JSON contains no line feed, so that only equal changes have equal texts. import_row_pk
 const summarize = statement(
   'universe_summarize_import',
   `select
@@ -33,7 +33,7 @@ const summarize = statement(
     count(*) filter (where r.op = 'deactivate')::integer as deactivated,
     count(*) filter (where r.op = 'reactivate')::integer as reactivated,
     encode(sha256(coalesce(string_agg(sha256(convert_to(
-      jsonb_build_array(r.op, r.source_key, r.before, r.content)::text, 'UTF8')), '' order by r.seq)
+      concat_ws(E'\\n', r.op, coalesce(r.before::text, ''), r.content, r.source_key), 'UTF8')), '' order by r.seq)
       filter (where r.op in ('create', 'update', 'move', 'deactivate', 'reactivate')), '')
     ), 'hex') as diff_hash
   from universe.import_row r
