@@ -4,6 +4,7 @@ import { type Stall, bodyError, discardRest, problem, watchStall } from '@poster
 import { Busboy, type BusboyInstance } from '@fastify/busboy'
 import { createBase64Decoder } from './base64-decoder.ts'
 import { faultOfHead, headLimits } from './form-head.ts'
+import { createHeadScanner, findBoundary } from './form-heads.ts'
 import { UploadStalledError } from './receive.ts'
 import { brokenOff, refusalProblem } from './refusal.ts'
 
@@ -31,9 +32,12 @@ export async function readMultipart(
   { stallMs, reader }: { readonly stallMs: number; readonly reader: MultipartReader },
 ): Promise<void> {
   if (!(body instanceof Readable)) throw refusalProblem({ why: 'empty' })
-  const parser = openParser(contentType)
+  const boundary = findBoundary(contentType)
+  if (boundary === undefined) throw malformed(undefined)
+  const parser = openParser(boundary)
   // The parser may be several small parts ahead.
   let turn: Promise<void> = Promise.resolve()
+  let heads = 0
   let parts = 0
   let hasMetadata = false
   const streams = new Set<Readable>()
@@ -53,10 +57,17 @@ export async function readMultipart(
     await reader.onFile({ fileName: given, contentType: mime, stream: content })
   }
 
+  const wrongHead = Promise.withResolvers<never>()
+  const scan = createHeadScanner(boundary, (head) => {
+    heads += 1
+    const fault = head === undefined ? undefined : faultOfHead(head)
+    if (head === undefined || fault !== undefined) wrongHead.reject(malformed(undefined, fault))
+  })
   let stall: Stall | undefined
   const refresh = () => stall?.refresh()
   try {
     await new Promise<void>((resolve, reject) => {
+      wrongHead.promise.catch(reject)
       stall = watchStall(stallMs, {
         isHeld: () => body.isPaused() || body.readableEnded,
         onStall: () => reject(new UploadStalledError()),
@@ -71,16 +82,14 @@ export async function readMultipart(
         turn = turn.then(async () => await takePart(part))
         turn.catch(reject)
       })
-      onHead(parser, (head) => {
-        const fault = faultOfHead(head)
-        if (fault !== undefined) reject(malformed(undefined, fault))
-      })
+      // Before the parser, which would emit a part although its head is wrong.
+      body.on('data', scan)
       const tooMany = () => reject(multipartFault(`There may be ${maxFilesAtOnce} files, and metadata once.`))
       for (const limit of ['filesLimit', 'partsLimit'] as const) parser.on(limit, tooMany)
       parser.on('error', (cause) => reject(malformed(cause)))
       parser.on('finish', () => {
-        const passedOver = partsBegun(parser) !== parts
-        if (passedOver) reject(multipartFault('Each part needs a Content-Disposition that is form-data.'))
+        // The parser silently skips parts that are not form-data.
+        if (heads !== parts) reject(multipartFault('Each part needs a Content-Disposition that is form-data.'))
         else void turn.then(resolve, reject)
       })
       body.once('error', reject)
@@ -100,7 +109,7 @@ export async function readMultipart(
     throw error
   } finally {
     stall?.stop()
-    body.off('data', refresh)
+    body.off('data', refresh).off('data', scan)
   }
 }
 
@@ -126,48 +135,19 @@ function decoded(stream: Readable, encoding: string): Readable {
 
 class UploadEndedError extends Error {}
 
-function openParser(contentType: string): BusboyInstance {
-  try {
-    return new Busboy({
-      headers: { 'content-type': contentType },
-      // A path in a file name is rejected, not cut off.
-      preservePath: true,
-      // The parser would decode text fields and replace invalid UTF-8.
-      isPartAFile: () => true,
-      limits: {
-        files: maxFilesAtOnce + 1,
-        parts: maxFilesAtOnce + 1,
-        ...headLimits,
-      },
-    })
-  } catch (cause) {
-    throw malformed(cause)
-  }
-}
-
-/** The parser silently skips parts that are not `form-data`, so they are counted. */
-function partsBegun(parser: BusboyInstance): unknown {
-  return within(parser, '_parser', '_nparts')
-}
-
-/** The parser silently drops what it cannot read. */
-function onHead(parser: BusboyInstance, onText: (head: string) => void): void {
-  const heads = within(parser, '_parser', 'parser', '_hparser')
-  const read = within(heads, '_parseHeader')
-  if (typeof heads !== 'object' || heads === null || typeof read !== 'function') {
-    throw new Error('this version of the form parser is not supported')
-  }
-  Reflect.set(heads, '_parseHeader', () => {
-    onText(String(within(heads, 'buffer')))
-    Reflect.apply(read, heads, [])
+function openParser(boundary: string): BusboyInstance {
+  return new Busboy({
+    headers: { 'content-type': `multipart/form-data; boundary="${boundary}"` },
+    // A path in a file name is rejected, not cut off.
+    preservePath: true,
+    // The parser would decode text fields and replace invalid UTF-8.
+    isPartAFile: () => true,
+    limits: {
+      files: maxFilesAtOnce + 1,
+      parts: maxFilesAtOnce + 1,
+      ...headLimits,
+    },
   })
-}
-
-function within(value: unknown, ...path: readonly string[]): unknown {
-  return path.reduce(
-    (inner, name) => (typeof inner === 'object' && inner !== null ? Reflect.get(inner, name) : inner),
-    value,
-  )
 }
 
 async function readAll(stream: Readable): Promise<Buffer> {
