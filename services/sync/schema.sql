@@ -1,40 +1,6 @@
 create schema sync authorization postern_owner;
 grant usage on schema sync to postern_sync;
 
-create table sync.also_brought (
-  tenant_id uuid not null,
-  scope text not null,
-  source_key text not null,
-  connector_id uuid not null,
-  constraint also_brought_pk PRIMARY KEY (tenant_id, scope, source_key, connector_id),
-  constraint also_brought_connector_fk FOREIGN KEY (tenant_id, connector_id) REFERENCES sync.connector(tenant_id, id)
-);
-CREATE INDEX also_brought_by_connector ON sync.also_brought USING btree (tenant_id, connector_id, scope, source_key);
-alter table sync.also_brought enable row level security;
-alter table sync.also_brought force row level security;
-create policy postern_sync_delete on sync.also_brought as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy postern_sync_insert on sync.also_brought as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy postern_sync_select on sync.also_brought as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy tenant_only on sync.also_brought as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-grant delete, insert, select on table sync.also_brought to postern_sync;
-comment on table sync.also_brought is 'Unused. The next release drops it.';
-
-create table sync.applied_batch (
-  tenant_id uuid not null,
-  run_id uuid not null,
-  last_seq integer not null,
-  applied_at timestamp with time zone not null default now(),
-  constraint applied_batch_pk PRIMARY KEY (tenant_id, run_id, last_seq),
-  constraint applied_batch_run_fk FOREIGN KEY (tenant_id, run_id) REFERENCES sync.run(tenant_id, id)
-);
-alter table sync.applied_batch enable row level security;
-alter table sync.applied_batch force row level security;
-create policy postern_sync_insert on sync.applied_batch as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy postern_sync_select on sync.applied_batch as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy tenant_only on sync.applied_batch as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-grant insert, select on table sync.applied_batch to postern_sync;
-comment on table sync.applied_batch is 'Unused. The next release drops it.';
-
 create table sync.connector (
   tenant_id uuid not null,
   id uuid not null default uuidv7(),
@@ -133,44 +99,6 @@ comment on column sync.idempotency_record.slot is 'SHA-256 over principal, route
 comment on column sync.idempotency_record.fingerprint is 'SHA-256 over what the request said: another one under the same key is told from a repetition.';
 comment on column sync.idempotency_record.claim_id is 'Who may write the answer. It changes when the request is taken over.';
 
-create table sync.known_row (
-  tenant_id uuid not null,
-  scope text not null,
-  source_key text not null,
-  connector_id uuid not null,
-  hash bytea,
-  run_id uuid,
-  missing_since timestamp with time zone,
-  told_connector_id uuid,
-  told_missing_since timestamp with time zone,
-  constraint known_row_pk PRIMARY KEY (tenant_id, scope, source_key)
-);
-CREATE INDEX known_row_by_connector ON sync.known_row USING btree (tenant_id, connector_id, source_key);
-CREATE INDEX known_row_missing ON sync.known_row USING btree (tenant_id, connector_id, scope, source_key) WHERE (missing_since IS NOT NULL);
-CREATE INDEX known_row_shared ON sync.known_row USING btree (tenant_id, told_connector_id, source_key) WHERE ((scope = 'auditable_entities'::text) AND (told_connector_id <> connector_id));
-CREATE INDEX known_row_untold ON sync.known_row USING btree (tenant_id, connector_id, source_key) WHERE ((scope = 'auditable_entities'::text) AND
-CASE
-    WHEN (told_connector_id IS NULL) THEN true
-    WHEN (told_connector_id = connector_id) THEN (told_missing_since IS DISTINCT FROM missing_since)
-    ELSE ((told_missing_since IS NOT NULL) AND (missing_since IS NULL))
-END);
-CREATE TRIGGER known_row_keeps_who_else_brings AFTER UPDATE ON sync.known_row FOR EACH ROW WHEN ((old.connector_id <> new.connector_id)) EXECUTE FUNCTION sync.keep_who_else_brings();
-CREATE TRIGGER known_row_owned_when_changed AFTER UPDATE ON sync.known_row REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION sync.assert_owned();
-CREATE TRIGGER known_row_owned_when_made AFTER INSERT ON sync.known_row REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION sync.assert_owned();
-alter table sync.known_row enable row level security;
-alter table sync.known_row force row level security;
-create policy postern_sync_delete on sync.known_row as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy postern_sync_insert on sync.known_row as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy postern_sync_select on sync.known_row as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy postern_sync_update on sync.known_row as permissive for update to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy tenant_only on sync.known_row as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-grant delete, insert, select, update on table sync.known_row to postern_sync;
-comment on table sync.known_row is 'Unused. The next release drops it.';
-comment on column sync.known_row.scope is 'The dataset; of hierarchies with the key of the hierarchy.';
-comment on column sync.known_row.hash is 'Of what the source said of the row when it was taken in, and of how that is mapped. Null: somebody else has written it since, or how it stands is not known.';
-comment on column sync.known_row.told_connector_id is 'Of entities: the connector that brings it, as far as the universe was told; null: that is not known, and is told.';
-comment on column sync.known_row.told_missing_since is 'Since when the source of that connector has it no longer, as it was told.';
-
 create table sync.run (
   tenant_id uuid not null,
   id uuid not null default uuidv7(),
@@ -246,56 +174,6 @@ comment on column sync.run.failure is 'Why a run failed. outcome_unknown: the un
 comment on column sync.run.holder is 'The worker that carries it out. Whatever a worker writes, it writes only while it stands here.';
 comment on column sync.run.revision is 'Counts what clients can see change.';
 comment on column sync.run.details_cleared_at is 'When its errors were removed, and its changes where none was ever to be applied.';
-
-create table sync.run_change (
-  tenant_id uuid not null,
-  run_id uuid not null,
-  seq integer not null,
-  op text not null,
-  source_key text not null,
-  before jsonb,
-  after jsonb,
-  error text,
-  constraint run_change_pk PRIMARY KEY (tenant_id, run_id, seq),
-  constraint run_change_key_unique UNIQUE (tenant_id, source_key, run_id),
-  constraint run_change_before_unless_new CHECK (((before IS NULL) = (op = 'create'::text))),
-  constraint run_change_op_known CHECK ((op = ANY (ARRAY['create'::text, 'update'::text, 'move'::text, 'deactivate'::text, 'reactivate'::text])))
-);
-CREATE TRIGGER run_change_kept BEFORE UPDATE OF tenant_id, run_id ON sync.run_change FOR EACH STATEMENT EXECUTE FUNCTION sync.keep_run();
-CREATE TRIGGER run_change_owned_when_made AFTER INSERT ON sync.run_change REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION sync.assert_owned();
-alter table sync.run_change enable row level security;
-alter table sync.run_change force row level security;
-create policy postern_sync_delete on sync.run_change as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy postern_sync_insert on sync.run_change as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy postern_sync_select on sync.run_change as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy postern_sync_update on sync.run_change as permissive for update to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy tenant_only on sync.run_change as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-grant delete, insert, select, update on table sync.run_change to postern_sync;
-comment on table sync.run_change is 'Unused. The next release drops it.';
-
-create table sync.run_creation (
-  tenant_id uuid not null,
-  run_id uuid not null,
-  first_row integer not null,
-  last_row integer not null,
-  rows integer[] not null,
-  keys text[] not null,
-  parents text[] not null,
-  hashes bytea[] not null,
-  contents text not null,
-  constraint run_creation_pk PRIMARY KEY (tenant_id, run_id, first_row),
-  constraint run_creation_whole CHECK (((cardinality(rows) > 0) AND (rows[1] = first_row) AND (rows[cardinality(rows)] = last_row) AND (cardinality(rows) = cardinality(keys)) AND (cardinality(rows) = cardinality(parents)) AND (cardinality(rows) = cardinality(hashes)))),
-  constraint run_creation_run_fk FOREIGN KEY (tenant_id, run_id) REFERENCES sync.run(tenant_id, id)
-);
-alter table sync.run_creation enable row level security;
-alter table sync.run_creation force row level security;
-create policy postern_sync_delete on sync.run_creation as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy postern_sync_insert on sync.run_creation as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy postern_sync_select on sync.run_creation as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy tenant_only on sync.run_creation as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-grant delete, insert, select on table sync.run_creation to postern_sync;
-comment on table sync.run_creation is 'Unused. The next release drops it.';
-comment on column sync.run_creation.contents is 'JSON of each row as the universe takes it, a line each.';
 
 create table sync.run_error (
   tenant_id uuid not null,
@@ -400,50 +278,6 @@ comment on column sync.scim_user.unit_key is 'The lowest node of the hierarchy `
 comment on column sync.scim_user.deleted_at is 'Deleted for the provider. Kept, because the person is, and may hold an address that somebody else is given.';
 comment on column sync.scim_user.manager is 'The id of another user, or the externalId, as the provider has sent it. Nobody may have it (yet).';
 
-create table sync.staged_block (
-  tenant_id uuid not null,
-  run_id uuid not null,
-  first_row integer not null,
-  rows integer[] not null,
-  keys text[] not null,
-  also text[] not null,
-  constraint staged_block_pk PRIMARY KEY (tenant_id, run_id, first_row),
-  constraint staged_block_whole CHECK (((cardinality(rows) = cardinality(keys)) AND (cardinality(rows) = cardinality(also))))
-);
-alter table sync.staged_block enable row level security;
-alter table sync.staged_block force row level security;
-create policy postern_sync_delete on sync.staged_block as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy postern_sync_insert on sync.staged_block as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy postern_sync_select on sync.staged_block as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy tenant_only on sync.staged_block as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-grant delete, insert, select on table sync.staged_block to postern_sync;
-comment on table sync.staged_block is 'Unused. The next release drops it.';
-comment on column sync.staged_block.also is 'What else of a row is compared with other rows: of a tree the key of its parent, of people the address.';
-
-create table sync.staged_row (
-  tenant_id uuid not null,
-  run_id uuid not null,
-  "row" integer not null,
-  source_key text,
-  parent_key text,
-  content jsonb,
-  hash bytea,
-  state text not null,
-  depth integer,
-  constraint staged_row_pk PRIMARY KEY (tenant_id, run_id, "row"),
-  constraint staged_row_state_known CHECK ((state = ANY (ARRAY['valid'::text, 'invalid'::text]))),
-  constraint staged_row_valid_is_whole CHECK (((state = 'invalid'::text) OR ((source_key IS NOT NULL) AND (content IS NOT NULL))))
-);
-alter table sync.staged_row enable row level security;
-alter table sync.staged_row force row level security;
-create policy postern_sync_delete on sync.staged_row as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy postern_sync_insert on sync.staged_row as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy postern_sync_select on sync.staged_row as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy postern_sync_update on sync.staged_row as permissive for update to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy tenant_only on sync.staged_row as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-grant delete, insert, select, update on table sync.staged_row to postern_sync;
-comment on table sync.staged_row is 'Unused. The next release drops it.';
-
 create table sync.upload_chunk (
   tenant_id uuid not null,
   upload_id uuid not null,
@@ -461,38 +295,6 @@ create policy postern_sync_select on sync.upload_chunk as permissive for select 
 create policy tenant_only on sync.upload_chunk as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant delete, insert, select on table sync.upload_chunk to postern_sync;
 
-CREATE OR REPLACE FUNCTION sync.assert_owned()
- RETURNS trigger
- LANGUAGE plpgsql
- SET search_path TO ''
-AS $function$
-declare
-  owned boolean;
-begin
-  if tg_table_name = 'run_change' then
-    select not exists (
-      select
-      from (select distinct made.tenant_id, made.run_id from new_rows made) as one
-      where not exists (select from sync.run r where r.tenant_id = one.tenant_id and r.id = one.run_id)
-    ) into owned;
-  else
-    select not exists (
-      select
-      from (select distinct made.tenant_id, made.connector_id from new_rows made) as one
-      where not exists (
-        select from sync.connector c where c.tenant_id = one.tenant_id and c.id = one.connector_id
-      )
-    ) into owned;
-  end if;
-  if not owned then
-    raise exception using
-      errcode = 'foreign_key_violation', schema = 'sync', table = tg_table_name, constraint = tg_table_name || '_owned',
-      message = 'the row belongs to nothing that there is';
-  end if;
-  return null;
-end
-$function$;
-
 CREATE OR REPLACE FUNCTION sync.keep_owners()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -502,36 +304,6 @@ begin
   raise exception using
     errcode = 'insufficient_privilege', schema = 'sync', table = tg_table_name, constraint = tg_table_name || '_kept',
     message = 'runs and connectors are never deleted, and keep their ids';
-end
-$function$;
-
-CREATE OR REPLACE FUNCTION sync.keep_run()
- RETURNS trigger
- LANGUAGE plpgsql
- SET search_path TO ''
-AS $function$
-begin
-  raise exception using
-    errcode = 'insufficient_privilege', schema = 'sync', table = tg_table_name, constraint = tg_table_name || '_kept',
-    message = 'the row stays with the run that it was made for';
-end
-$function$;
-
-CREATE OR REPLACE FUNCTION sync.keep_who_else_brings()
- RETURNS trigger
- LANGUAGE plpgsql
- SET search_path TO ''
-AS $function$
-begin
-  if old.missing_since is null then
-    insert into sync.also_brought (tenant_id, scope, source_key, connector_id)
-    values (old.tenant_id, old.scope, old.source_key, old.connector_id)
-    on conflict do nothing;
-  end if;
-  delete from sync.also_brought b
-  where b.tenant_id = new.tenant_id and b.scope = new.scope and b.source_key = new.source_key
-    and b.connector_id = new.connector_id;
-  return null;
 end
 $function$;
 
