@@ -5,12 +5,17 @@ import { join } from 'node:path'
 
 const boundaries = join('test', 'repository', 'boundaries.test.ts')
 
+/** The checks of a row run one after the other, beside those of the other row. */
 const checks = [
-  { name: 'types', command: ['tsc', '-b'] },
-  { name: 'lint', command: ['oxlint', '--type-aware', '--deny-warnings'] },
-  { name: 'format', command: ['oxfmt', '--check'] },
-  { name: 'unused code and dependencies', command: ['knip'] },
-  { name: 'spelling', command: ['cspell', '--no-progress', '--no-summary'] },
+  [
+    { name: 'types', command: ['tsc', '-b'] },
+    { name: 'lint', command: ['oxlint', '--type-aware', '--deny-warnings'] },
+  ],
+  [
+    { name: 'format', command: ['oxfmt', '--check'] },
+    { name: 'unused code and dependencies', command: ['knip'] },
+    { name: 'spelling', command: ['cspell', '--no-progress', '--no-summary'] },
+  ],
 ]
 
 /** `npm test` runs this test too. */
@@ -21,15 +26,19 @@ const boundaryCheck = {
 }
 
 export async function runCheck({ root, env, report, boundaries: withBoundaries }) {
-  const all = withBoundaries ? [...checks, boundaryCheck] : checks
-  const results = []
-  for (const check of all) {
-    const started = performance.now()
-    const { ok, output } = await capture(check.command, { cwd: root, env: { ...env, ...check.env } })
-    const seconds = ((performance.now() - started) / 1000).toFixed(1)
-    process.stdout.write(`${ok ? 'ok    ' : 'FAILED'} ${check.name} (${seconds} s)\n${ok ? '' : `${output}\n`}`)
-    results.push({ name: check.name, ok })
+  const runRow = async (row) => {
+    const results = []
+    for (const check of row) {
+      const started = performance.now()
+      const { ok, output } = await capture(check.command, { cwd: root, env: { ...env, ...check.env } })
+      const seconds = ((performance.now() - started) / 1000).toFixed(1)
+      process.stdout.write(`${ok ? 'ok    ' : 'FAILED'} ${check.name} (${seconds} s)\n${ok ? '' : `${output}\n`}`)
+      results.push({ name: check.name, ok })
+    }
+    return results
   }
+  const results = (await Promise.all(checks.map(runRow))).flat()
+  if (withBoundaries) results.push(...(await runRow([boundaryCheck])))
   if (report !== undefined) writeFileSync(report, `${JSON.stringify(results, undefined, 2)}\n`)
   return results.every(({ ok }) => ok) ? 0 : 1
 }
