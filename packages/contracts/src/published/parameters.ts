@@ -3,8 +3,15 @@ import { type Simplifying, flatChoices, simplifySchema } from './simplify-schema
 
 export type SharedParameters = Map<string, Json>
 
-/** A list becomes an array, an address a text. */
+/** A list becomes an array, an address a text. Tools that fill in examples leave optional ones out (`x-disabled`). */
 export function simplifyParameter(parameter: Json, how: Simplifying): Json {
+  const { example, ...rest } = withSimpleSchema(parameter, how)
+  if (example === undefined || rest['required'] === true)
+    return { ...rest, ...(example === undefined ? {} : { example }) }
+  return { ...rest, examples: { sample: { value: example, 'x-disabled': true } } }
+}
+
+function withSimpleSchema(parameter: Json, how: Simplifying): Json {
   const schema = asJson(parameter['schema'])
   const choices = flatChoices(schema)
   const list = choices.find(({ type }) => type === 'array')
