@@ -33,7 +33,8 @@ const summarize = statement(
     count(*) filter (where r.op = 'deactivate')::integer as deactivated,
     count(*) filter (where r.op = 'reactivate')::integer as reactivated,
     encode(sha256(coalesce(string_agg(sha256(convert_to(
-      concat_ws(E'\\n', r.op, coalesce(r.before::text, ''), r.content, r.source_key), 'UTF8')), '' order by r.seq)
+      concat_ws(E'\\n', r.op, coalesce(r.before::text, ''), coalesce(r.content::text, ''), r.source_key),
+      'UTF8')), '' order by r.seq)
       filter (where r.op in ('create', 'update', 'move', 'deactivate', 'reactivate')), '')
     ), 'hex') as diff_hash
   from universe.import_row r
