@@ -224,10 +224,10 @@ export function keyTests(world: () => World): void {
       await search.fill('')
     })
 
-    test('has a page that explains why a request is refused', async () => {
+    test('has a page that explains whether a request is accepted', async () => {
       const { page } = world()
       await page.getByRole('link', { name: 'Rotating' }).first().click()
-      await page.getByRole('heading', { name: 'Why was this refused?' }).waitFor()
+      await page.getByRole('heading', { name: 'Would this be accepted?' }).waitFor()
       await page.getByRole('textbox', { name: 'Path' }).fill('/api/v1/entities')
       await page.getByRole('textbox', { name: 'Client address' }).fill('203.0.113.7')
       await page.getByRole('button', { name: 'Explain' }).click()
@@ -264,6 +264,13 @@ export function keyTests(world: () => World): void {
       await expect.poll(async () => await from.getByRole('row').last().innerText()).toMatch(/^127\.0\.0\.1\s.*\s1\s+1$/)
       expect(await accessibilityFaults(page), 'the page').toEqual([])
       await show(page, 'key-use')
+      await refused.getByRole('button', { name: /^Why was .* refused\?$/ }).click()
+      const why = page.getByRole('dialog', { name: 'Why was this refused?' })
+      await why.getByText('A gateway refused this request: 403 insufficient_scope.').waitFor()
+      await why.getByText('With the present settings it is still refused: insufficient_scope.').waitFor()
+      expect(await accessibilityFaults(page), 'the explanation').toEqual([])
+      await show(page, 'why')
+      await why.getByRole('button', { name: 'Close' }).last().click()
       await page.getByRole('button', { name: 'Limit the key to this address…' }).click()
       expect(await page.getByRole('textbox', { name: 'Allowed addresses' }).inputValue()).toBe('127.0.0.1')
       await page.getByRole('button', { name: 'Save' }).click()

@@ -146,12 +146,14 @@ function addKeyCommands(program: Command, context: CommandContext): void {
   keyLeaf(
     keys,
     'explain',
-    'Show step by step whether a gateway accepts a request with a key; sends nothing',
+    'Show step by step whether a gateway accepts a request with a key, or why it refused one; sends nothing',
     `keys explain ${exampleId} --path /api/v1/findings --address 203.0.113.7`,
+    `keys explain ${exampleId} --request Y8M9n9rbMpIc-34`,
   )
-    .requiredOption('--path <path>', 'path of the request, with or without its query')
-    .requiredOption('--address <address>', 'IPv4 or IPv6 address of the client')
-    .option('--method <method>', 'method of the request', 'GET')
+    .option('--path <path>', 'path of the request, with or without its query')
+    .option('--address <address>', 'IPv4 or IPv6 address of the client (default: the one that used the key last)')
+    .option('--method <method>', 'method of the request (default: GET)')
+    .option('--request <id>', 'id of one of the last 100 refused requests, as `keys usage` shows it')
     .action(async (id, options) => await (await explainCommand()).explainRequest(context, id, options))
   leaf(
     keys,

@@ -282,4 +282,14 @@ test('keys usage shows where a key was used, and what was refused', async () => 
   expect(stdout).toMatch(/\ninsufficient_scope +universe\.list-entities +1 +/)
   const shown = apiKeyUsageSchema.parse(JSON.parse((await postern(['keys', 'usage', id, '--json'])).stdout))
   expect(shown.last_refusals).toMatchObject([{ request_id: requestId, code: 'insufficient_scope', method: 'GET' }])
+  const why = await postern(['keys', 'explain', id, '--request', requestId])
+  expect(why.stdout).toMatch(
+    /^refused: 403 insufficient_scope\nRequest \S+ at \S+ \S+: GET universe\.list-entities from /,
+  )
+  expect(why.stdout).toContain('\nNow: refused: insufficient_scope.\n')
+  expect((await postern(['keys', 'explain', id, '--request', 'request-unknown'])).code).toBe(4)
+  const usual = await postern(['keys', 'explain', id, '--path', '/api/v1/findings'])
+  expect(usual.stdout).toMatch(/^accepted\nChecked for the address 127\.0\.0\.1\.\n/)
+  for (const wrong of [[], ['--request', requestId, '--path', '/api/v1/findings']])
+    expect((await postern(['keys', 'explain', id, ...wrong])).code).toBe(2)
 })

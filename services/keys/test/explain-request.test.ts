@@ -2,6 +2,7 @@ import { type Explanation, explanationSchema, routeTable } from '@postern/contra
 import { internalPaths } from '@postern/contracts/internal'
 import type { Principal } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
 import { type KeysUnderTest, newKey, newTenant, path, revoke, sql, startKeys } from './service.ts'
 
 let service: KeysUnderTest
@@ -42,6 +43,9 @@ describe('an explanation is rejected', () => {
       { address: '203.0.113.0/24' },
       { address: 'localhost' },
       { stray: 1 },
+      { request_id: 'request-1' },
+      { path: undefined },
+      { path: undefined, address: undefined, method: undefined },
     ])
       expect([given, (await ask(admin, id, given)).status]).toEqual([given, 422])
     expect((await ask(admin, id)).status).toBe(200)
@@ -124,5 +128,91 @@ describe('a decision', () => {
     }
     const { text } = await ask(admin, id, { path: `/api/v1/findings?key=${value}` })
     expect(text + service.log.join('')).not.toContain(value.slice(8, 30))
+  })
+})
+
+describe('without an address', () => {
+  test('the one that used the key last is checked, and named', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin, { allowed_addresses: ['203.0.113.0/24'] })
+    expect(await explain(admin, id, { address: undefined })).toMatchObject({ decision: 'accepted', address: null })
+    const use = { keyId: id, tenantId: admin.tenantId, count: 1, routes: { 'findings.list': 1 } }
+    const at = Date.now() - 60_000
+    const uses = [
+      { ...use, address: '198.51.100.1', lastUsedAt: at + 1000 },
+      { ...use, address: '203.0.113.9', lastUsedAt: at },
+    ]
+    await service.ask(internalPaths.usage, { uses, denials: [] })
+    const explained = await explain(admin, id, { address: undefined })
+    expect(explained).toMatchObject({ code: 'address_not_allowed', address: '198.51.100.1' })
+    expect(explained.steps.find(({ step }) => step === 'address')?.detail).toMatch(
+      /^198\.51\.100\.1, which used the key last,/,
+    )
+    expect(await explain(admin, id)).toMatchObject({ decision: 'accepted', address: asked.address })
+  })
+})
+
+describe('a refusal is found by its request id', () => {
+  const requestId = 'request-12345'
+  const refuse = async (admin: Principal, keyId: string, code: string, route: string | null = 'findings.create') =>
+    await service.ask(internalPaths.usage, {
+      uses: [],
+      denials: [],
+      refusals: [
+        {
+          keyId,
+          tenantId: admin.tenantId,
+          counts: [],
+          recent: [{ at: Date.now(), requestId, method: 'POST', route, address: '203.0.113.7', code }],
+        },
+      ],
+    })
+  const byId = async (admin: Principal, id: string, given = requestId) =>
+    await service.call(admin, 'POST', `${path}/${id}/explain`, { body: { request_id: given } })
+
+  test('only by administrators of its tenant, and only for its key', async () => {
+    const [admin, other] = [await newTenant(service), await newTenant(service)]
+    const [{ id }, { id: second }, { id: foreign }] = [
+      await newKey(service, admin),
+      await newKey(service, admin),
+      await newKey(service, other),
+    ]
+    await refuse(admin, id, 'insufficient_scope')
+    const unknown = await byId(other, foreign, 'request-unknown')
+    const ofAnother = await byId(other, foreign)
+    expect([unknown.status, ofAnother.status]).toEqual([404, 404])
+    const shown = z.object({ code: z.string(), detail: z.string() })
+    expect(shown.parse(ofAnother.json)).toEqual(shown.parse(unknown.json))
+    expect((await byId(other, id)).status).toBe(404)
+    expect((await byId(admin, second)).status).toBe(404)
+    expect((await byId({ ...admin, roles: ['auditor'] }, id)).status).toBe(403)
+    expect((await byId(admin, id)).status).toBe(200)
+  })
+
+  test('with what happened, and what the present settings decide', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const explained = async () => explanationSchema.parse((await byId(admin, id)).json)
+    await refuse(admin, id, 'insufficient_scope')
+    expect(await explained()).toMatchObject({
+      decision: 'refused',
+      status: 403,
+      code: 'insufficient_scope',
+      route: 'findings.create',
+      address: '203.0.113.7',
+      refusal: { request_id: requestId, method: 'POST', code: 'insufficient_scope' },
+      now: { decision: 'refused', code: 'insufficient_scope' },
+    })
+    expect((await explained()).steps.at(-2)).toMatchObject({
+      outcome: 'refused',
+      detail: expect.stringContaining('write:findings'),
+    })
+    // The last refusal with the id counts.
+    await refuse(admin, id, 'address_not_allowed', 'findings.list')
+    expect(await explained()).toMatchObject({ code: 'address_not_allowed', now: { decision: 'accepted', code: null } })
+    await refuse(admin, id, 'not_found', null)
+    expect(await explained()).toMatchObject({ status: 404, code: 'not_found', route: null, now: null })
+    await refuse(admin, id, 'too_many_requests', 'findings.list')
+    expect(outcomes(await explained()).at(-1)).toBe('limit refused')
   })
 })

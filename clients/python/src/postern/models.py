@@ -844,10 +844,16 @@ class ExpandedFinding(_ExpandedFindingRequired, total=False):
     entities: List[ExpandedFindingEntitiesItem]
 
 
-class ExplainRequest(TypedDict):
+class ExplainRequest(TypedDict, total=False):
+    request_id: str
     method: str
     path: str
     address: str
+
+
+class ExplanationNow(TypedDict):
+    decision: Literal["accepted", "refused"]
+    code: str | None
 
 
 class Explanation(TypedDict):
@@ -856,6 +862,9 @@ class Explanation(TypedDict):
     code: str | None
     route: str | None
     steps: List[ExplanationStep]
+    address: str | None
+    refusal: RefusedRequest | None
+    now: ExplanationNow | None
 
 
 class ExplanationStep(TypedDict):

@@ -1,28 +1,52 @@
-import { explanationSchema } from '@postern/contracts'
+import { type Explanation, explanationSchema } from '@postern/contracts'
+import { usage } from '../failure.ts'
 import { type CommandContext, parseAnswer, printJson, withKeysService } from '../session.ts'
-import { table } from '../table.ts'
-import { type KeyOptions, findKey, keysPath as path } from './find-key.ts'
+import { moment, table } from '../table.ts'
+import { type KeyOptions, findKey, keysPath } from './find-key.ts'
 
-/** Shows what a gateway would decide about a request, step by step. */
-export async function explainRequest(
-  context: CommandContext,
-  id: string,
-  options: KeyOptions & { readonly method: string; readonly path: string; readonly address: string },
-): Promise<void> {
-  const { method, path: asked, address } = options
+interface ExplainOptions extends KeyOptions {
+  readonly request?: string
+  readonly method?: string
+  readonly path?: string
+  readonly address?: string
+}
+
+/** Shows what a gateway would decide about a request, or why one was refused, step by step. */
+export async function explainRequest(context: CommandContext, id: string, options: ExplainOptions): Promise<void> {
+  const { request, method, path, address } = options
+  const isAlone = method === undefined && path === undefined && address === undefined
+  if (request === undefined ? path === undefined : !isAlone) {
+    throw usage('name the --path of a request, or only the id of a refused one with --request')
+  }
+  const body =
+    request === undefined
+      ? {
+          path,
+          ...(method === undefined ? {} : { method: method.toUpperCase() }),
+          ...(address === undefined ? {} : { address }),
+        }
+      : { request_id: request }
   const explained = await withKeysService(context.env, async (service) => {
     const { key, tenantId } = await findKey(service, id, options.tenant)
-    const request = { method: method.toUpperCase(), path: asked, address }
-    const target = `${path}/${key.id}/explain`
-    const { body } = await service.call({ method: 'POST', target, tenantId, body: request })
-    return parseAnswer(explanationSchema, body)
+    const { body: answer } = await service.call({
+      method: 'POST',
+      target: `${keysPath}/${key.id}/explain`,
+      tenantId,
+      body,
+    })
+    return parseAnswer(explanationSchema, answer)
   })
-  if (options.json) {
-    printJson(context, explained)
-    return
-  }
-  const { decision, status, code, steps } = explained
+  if (options.json) printJson(context, explained)
+  else context.print(formatExplanation(explained))
+}
+
+function formatExplanation({ decision, status, code, steps, address, refusal, now }: Explanation): string {
   const outcome = decision === 'accepted' ? 'accepted' : `refused: ${status} ${code}`
   const rows = steps.map(({ step, outcome: result, detail }) => [step, result, detail])
-  context.print(`${outcome}\n\n${table(['STEP', 'RESULT', 'DETAIL'], rows)}`)
+  const asked =
+    refusal === null
+      ? `Checked for ${address === null ? 'any address, because the key was never used' : `the address ${address}`}.`
+      : `Request ${refusal.request_id} at ${moment(refusal.at)}: ${refusal.method} ${refusal.route ?? '-'} from ${refusal.address}.`
+  const present = now === null ? [] : [`Now: ${now.code === null ? now.decision : `${now.decision}: ${now.code}`}.`]
+  return [outcome, asked, ...present].join('\n') + `\n\n${table(['STEP', 'RESULT', 'DETAIL'], rows)}`
 }

@@ -189,7 +189,7 @@ export const explainRequest = defineRoute({
   path: '/api/v1/api-keys/:id/explain',
   summary: 'Explain whether a request with a key is accepted',
   description:
-    'Decides about a request as a gateway would, step by step, with the present settings of the key. Nothing is sent, counted or changed.',
+    'Decides about a request as a gateway would, step by step, with the present settings of the key. Nothing is sent, counted or changed. With `request_id` it explains a refusal that happened.',
   params: keyIdParams,
   body: explainBodySchema,
   answers: { 200: { description: 'The decision', schema: explanationSchema } },

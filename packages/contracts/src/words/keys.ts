@@ -1,7 +1,6 @@
 import type { Word } from './word.ts'
 
 export const keyWords: Readonly<Record<string, Word>> = {
-  'ExplainRequest.method': ['Method of the request', 'GET'],
   'ExplainRequest.path': ['Path of the request', '/api/v1/findings'],
   'Explanation.steps': ['The checks, in their order'],
   'ExplanationStep.step': ['What is checked', 'scope'],

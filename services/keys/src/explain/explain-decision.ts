@@ -3,6 +3,7 @@ import { type DecisionStep, type Explanation, type ProblemCode, decisionSteps, p
 import type { KeyRecord } from '@postern/contracts/internal'
 import {
   type KeyRefusal,
+  type Match,
   type RouteMatcher,
   createAddressMatcher,
   denialOf,
@@ -14,8 +15,14 @@ import { canonicalTarget } from '@postern/signed-context'
 export interface AskedRequest {
   readonly method: string
   readonly path: string
-  readonly address: string
+  /** Undefined if none is known. */
+  readonly address: string | undefined
+  /** Whether the address is of the last request instead of the question. */
+  readonly isLast: boolean
 }
+
+/** What the present settings decide, without what happened. */
+export type Decision = Omit<Explanation, 'address' | 'refusal' | 'now'>
 
 interface Verdict {
   readonly step: DecisionStep
@@ -24,21 +31,22 @@ interface Verdict {
 }
 
 /** Decides with the functions of the gateway, in its order (services/gateway/src/pipeline.ts). `now`: database clock. */
-export function explainDecision(
-  { method, path, address }: AskedRequest,
-  record: KeyRecord,
-  now: number,
-  match: RouteMatcher,
-): Explanation {
+export function explainDecision(asked: AskedRequest, record: KeyRecord, now: number, match: RouteMatcher): Decision {
+  const { method, path } = asked
   const target = canonicalTarget(path)
   if (!target.ok) {
     const code = target.reason === 'too_long' ? 'uri_too_long' : 'non_canonical_path'
     return refused({ step: 'target', code, detail: targetRemedy(target.reason) }, {}, null)
   }
   const found = match(method, target.path)
-  const route = found.kind === 'route' ? found.route : undefined
-  if (route?.access.kind === 'public') return publicRoute(route.id)
+  if (found.kind === 'route' && found.route.access.kind === 'public') return publicRoute(found.route.id)
+  return decideRoute(asked, found, record, now)
+}
 
+/** As `explainDecision`, once the path has matched. */
+export function decideRoute(asked: Omit<AskedRequest, 'path'>, found: Match, record: KeyRecord, now: number): Decision {
+  const { method, address } = asked
+  const route = found.kind === 'route' ? found.route : undefined
   const passed: Partial<Record<DecisionStep, string>> = {
     target: 'The path is in its canonical form.',
     state: 'The key is not revoked.',
@@ -47,18 +55,19 @@ export function explainDecision(
     address:
       record.allowedAddresses.length === 0
         ? 'The key has no limit of addresses.'
-        : `${address} is among the allowed addresses.`,
+        : `${nameOf(asked)} is among the allowed addresses.`,
   }
-  const isAllowed = record.allowedAddresses.length === 0 ? undefined : createAddressMatcher(record.allowedAddresses)
+  const limits = record.allowedAddresses
+  const isAllowed = limits.length === 0 || address === undefined ? undefined : createAddressMatcher(limits)
   const keyRefusal = refusalOfKey(
     record.revoked,
     now >= record.expiresAt,
     record.tenantStatus === 'active',
     isAllowed,
-    address,
+    address ?? '',
   )
   const routeId = route?.id ?? null
-  if (keyRefusal !== undefined) return refused(verdictOf(keyRefusal, record, address), passed, routeId)
+  if (keyRefusal !== undefined) return refused(verdictOf(keyRefusal, record, nameOf(asked)), passed, routeId)
 
   if (found.kind === 'none') {
     const detail = 'There is no such route. Compare the path with the reference, including its case and its end.'
@@ -80,7 +89,7 @@ export function explainDecision(
   return { decision: 'accepted', status: null, code: null, route: routeId, steps }
 }
 
-function publicRoute(route: string): Explanation {
+function publicRoute(route: string): Decision {
   const passed = { target: 'The path is in its canonical form.' }
   const detail = `The operation ${route} needs no key and ignores one.`
   return {
@@ -90,6 +99,11 @@ function publicRoute(route: string): Explanation {
     route,
     steps: stepsOf(passed, { step: 'route', outcome: 'passed', detail }),
   }
+}
+
+function nameOf({ address, isLast }: Pick<AskedRequest, 'address' | 'isLast'>): string {
+  if (address === undefined) return 'An unknown address'
+  return isLast ? `${address}, which used the key last,` : address
 }
 
 const stepOf: Readonly<Record<KeyRefusal, DecisionStep>> = {
@@ -121,13 +135,13 @@ function refused(
   { step, code, detail }: Verdict,
   passed: Partial<Record<DecisionStep, string>>,
   route: string | null,
-): Explanation {
+): Decision {
   const { status } = problemTypes[code]
   return { decision: 'refused', status, code, route, steps: stepsOf(passed, { step, outcome: 'refused', detail }) }
 }
 
 /** Returns every step: those before the last passed, or were skipped; those after it were skipped. */
-function stepsOf(
+export function stepsOf(
   passed: Partial<Record<DecisionStep, string>>,
   last: Explanation['steps'][number],
 ): Explanation['steps'] {

@@ -56,3 +56,23 @@ export async function listLastRefusals(tx: Tx, keyId: string): Promise<RefusedRe
   })
   return rows.map(({ at, ...row }) => ({ at: at.toISOString(), ...row }))
 }
+
+/** Finds the last refusal of the key with this request id. Served by api_key_refusal_pk, among at most 100 rows. */
+export async function findRefusal(tx: Tx, keyId: string, requestId: string): Promise<RefusedRequest | undefined> {
+  return (await listLastRefusals(tx, keyId)).find(({ request_id: id }) => id === requestId)
+}
+
+/** Finds the address that used the key last. Served by api_key_address_pk, among at most 100 rows. */
+export async function findLastAddress(tx: Tx, keyId: string): Promise<string | undefined> {
+  const [row] = await tx.query<{ address: string }>({
+    name: 'keys_find_last_address',
+    text: `
+      select a.address
+        from keys.api_key_address as a
+       where a.key_id = $1
+       order by a.last_used_at desc, a.address
+       limit 1`,
+    values: [keyId],
+  })
+  return row?.address
+}

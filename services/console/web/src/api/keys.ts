@@ -56,11 +56,9 @@ export async function getKey(id: string, signal: AbortSignal): Promise<ApiKey> {
   return body
 }
 
-export interface AskedRequest {
-  readonly method: string
-  readonly path: string
-  readonly address: string
-}
+export type AskedRequest =
+  | { readonly method: string; readonly path: string; readonly address?: string }
+  | { readonly request_id: string }
 
 /** Returns what a gateway would decide about a request with the key. */
 export async function explainRequest(id: string, asked: AskedRequest, signal: AbortSignal): Promise<Explanation> {

@@ -1,33 +1,15 @@
 import { type FormEvent, useState } from 'react'
 import type { Explanation } from '@postern/contracts'
 import { explainRequest } from '../api/keys.ts'
-import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { TextBox } from '../ui/fields.tsx'
 import { Failure } from '../ui/notice.tsx'
 import { Select } from '../ui/select.tsx'
 import { useChange } from '../ui/use-change.ts'
+import { ExplanationSteps } from './explanation-steps.tsx'
 
 const methods = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'] as const
 const choices = methods.map((method) => ({ value: method, label: method }))
-
-const stepNames: Readonly<Record<Explanation['steps'][number]['step'], string>> = {
-  target: 'Path',
-  state: 'State',
-  expiry: 'Expiry',
-  tenant: 'Organization',
-  address: 'Address',
-  route: 'Route',
-  scope: 'Scope',
-  limit: 'Rate limit',
-}
-
-const outcomes = {
-  passed: { tone: 'success', label: 'Passed' },
-  refused: { tone: 'danger', label: 'Refused' },
-  skipped: { tone: 'neutral', label: 'Not reached' },
-  unknown: { tone: 'neutral', label: 'Counted by gateways' },
-} as const
 
 /** Asks what a gateway would decide about a request with the key, and shows each step. Sends nothing to the API itself. */
 export function ExplainCard({ id }: { readonly id: string }) {
@@ -39,12 +21,18 @@ export function ExplainCard({ id }: { readonly id: string }) {
   const ask = async () => {
     await change.run(async (signal) => {
       setExplanation(undefined)
-      setExplanation(await explainRequest(id, { method, path: path.trim(), address: address.trim() }, signal))
+      setExplanation(
+        await explainRequest(
+          id,
+          { method, path: path.trim(), ...(address.trim() === '' ? {} : { address: address.trim() }) },
+          signal,
+        ),
+      )
     })
   }
   return (
     <section className="card" aria-labelledby="explain-title">
-      <h2 id="explain-title">Why was this refused?</h2>
+      <h2 id="explain-title">Would this be accepted?</h2>
       <form
         className="explain-form"
         noValidate
@@ -60,7 +48,7 @@ export function ExplainCard({ id }: { readonly id: string }) {
           value={address}
           onChange={setAddress}
           isOptional="unsaid"
-          placeholder="203.0.113.7"
+          placeholder="Last used from"
         />
         <Button type="submit" isBusy={change.isBusy}>
           Explain
@@ -70,29 +58,7 @@ export function ExplainCard({ id }: { readonly id: string }) {
       {change.failure === undefined ? undefined : (
         <Failure error={change.failure} title="The request could not be explained" />
       )}
-      {explanation === undefined ? undefined : <Steps explanation={explanation} />}
+      {explanation === undefined ? undefined : <ExplanationSteps explanation={explanation} />}
     </section>
-  )
-}
-
-function Steps({ explanation }: { readonly explanation: Explanation }) {
-  const { decision, status, code, steps } = explanation
-  return (
-    <div role="status">
-      <p className="explain-decision">
-        {decision === 'accepted'
-          ? 'A gateway accepts this request.'
-          : `A gateway refuses this request: ${status} ${code}.`}
-      </p>
-      <ol className="explain-steps">
-        {steps.map(({ step, outcome, detail }) => (
-          <li key={step} className={outcome === 'skipped' ? 'faint' : undefined}>
-            <span className="explain-step">{stepNames[step]}</span>
-            <Badge tone={outcomes[outcome].tone}>{outcomes[outcome].label}</Badge>
-            <span>{outcome === 'skipped' ? undefined : detail}</span>
-          </li>
-        ))}
-      </ol>
-    </div>
   )
 }

@@ -1,5 +1,5 @@
 import { lazy, useCallback, useMemo, useRef, useState } from 'react'
-import type { ApiKey, ApiKeyUsage } from '@postern/contracts'
+import type { ApiKey, ApiKeyUsage, RefusedRequest } from '@postern/contracts'
 import { getKey, listEvents, readKeyUsage } from '../api/keys.ts'
 import { ApiProblem, isForOtherRoles } from '../api/request.ts'
 import { Link } from '../router.tsx'
@@ -18,13 +18,15 @@ import { ExplainCard } from './explain-card.tsx'
 import { ScopeList, StateBadge } from './key-parts.tsx'
 import { RefusalsCard } from './refusals-card.tsx'
 import { useKeys } from './keys-store.tsx'
-import { attentionOf, oldDays, rotatedIds } from './select-keys.ts'
+import { attentionOf, rotatedIds } from './select-keys.ts'
 import { UsedFrom } from './used-from.tsx'
 import { UsageChart } from './usage-chart.tsx'
+import { useKeyPolicy } from './use-key-policy.ts'
 import { useReadAtEnd } from './use-read-at-end.ts'
 
 const EditDialog = lazy(async () => ({ default: (await import('./edit-dialog.tsx')).EditDialog }))
 const RevokeDialog = lazy(async () => ({ default: (await import('./revoke-dialog.tsx')).RevokeDialog }))
+const WhyDialog = lazy(async () => ({ default: (await import('./why-dialog.tsx')).WhyDialog }))
 const RotateDialog = lazy(async () => ({ default: (await import('./rotate-dialog.tsx')).RotateDialog }))
 
 export function KeyPage({ id }: { readonly id: string }) {
@@ -39,12 +41,11 @@ function WayToKeys() {
 
 const wayBack = <WayToKeys />
 
-interface Open {
-  readonly kind: 'edit' | 'revoke' | 'rotate'
-  readonly apiKey: ApiKey
-  /** For `edit`. */
-  readonly addresses?: readonly string[]
-}
+type Open = { readonly apiKey: ApiKey } & (
+  | { readonly kind: 'edit'; readonly addresses?: readonly string[] }
+  | { readonly kind: 'revoke' | 'rotate' }
+  | { readonly kind: 'why'; readonly refusal: RefusedRequest }
+)
 
 function Key({ id, isAdmin }: { readonly id: string; readonly isAdmin: boolean }) {
   const loadKey = useCallback(async (signal: AbortSignal) => await getKey(id, signal), [id])
@@ -151,7 +152,7 @@ function KeyPageOf({ keyRead: key, usage, events, onOpen }: KeyPageProps) {
         apiKey={apiKey}
         onLimit={(addresses) => onOpen({ kind: 'edit', apiKey, addresses })}
       />
-      <RefusalsCard usage={usage.resource} />
+      <RefusalsCard usage={usage.resource} onWhy={(refusal) => onOpen({ kind: 'why', apiKey, refusal })} />
       <ExplainCard key={apiKey.id} id={apiKey.id} />
       <div className="key-columns">
         <CallableRoutes
@@ -185,6 +186,7 @@ function KeyDialogs({ open, onClose, onChanged }: DialogsProps) {
       {open?.kind === 'edit' ? (
         <EditDialog apiKey={open.apiKey} addresses={open.addresses} onClose={onClose} onChanged={changed} />
       ) : undefined}
+      {open?.kind === 'why' ? <WhyDialog id={open.apiKey.id} refusal={open.refusal} onClose={onClose} /> : undefined}
       {open?.kind === 'revoke' ? (
         <RevokeDialog apiKey={open.apiKey} onClose={onClose} onRevoked={changed} />
       ) : undefined}
@@ -196,7 +198,8 @@ function KeyDialogs({ open, onClose, onChanged }: DialogsProps) {
 }
 
 function Warnings({ apiKey, now, onRotate }: { apiKey: ApiKey; now: number; onRotate: () => void }) {
-  const [attention] = attentionOf(apiKey, now)
+  const { rotationDays } = useKeyPolicy()
+  const [attention] = attentionOf(apiKey, now, rotationDays)
   if (attention === undefined) return undefined
   const action = (
     <Button size="small" onPress={onRotate}>
@@ -208,7 +211,7 @@ function Warnings({ apiKey, now, onRotate }: { apiKey: ApiKey; now: number; onRo
       Its requests will be rejected after that.
     </Notice>
   ) : (
-    <Notice tone="warning" title={`This key is older than ${oldDays} days`} action={action}>
+    <Notice tone="warning" title={`This key is older than ${rotationDays} days`} action={action}>
       Old keys have often been copied to many places. Replace it with a new key.
     </Notice>
   )

@@ -2,7 +2,7 @@ import type { ApiKey, GrantableScope, KeyState } from '@postern/contracts'
 import { Badge, type Tone } from '../ui/badge.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { When, ago, distance, exactUtc } from '../ui/when.tsx'
-import { type Attention, oldDays } from './select-keys.ts'
+import type { Attention } from './select-keys.ts'
 
 const states = {
   active: { label: 'Active', tone: 'success' },
@@ -55,12 +55,19 @@ export function KeyEnd({ apiKey, attention, now }: { apiKey: ApiKey; attention: 
   )
 }
 
-export function KeyAge({ apiKey, attention, now }: { apiKey: ApiKey; attention: readonly Attention[]; now: number }) {
+interface AgeProps {
+  readonly apiKey: ApiKey
+  readonly attention: readonly Attention[]
+  readonly rotationDays: number
+  readonly now: number
+}
+
+export function KeyAge({ apiKey, attention, rotationDays, now }: AgeProps) {
   return (
     <span className="two-lines">
       <When at={apiKey.created_at} as="day" />
       {attention.includes('old') ? (
-        <span className="second-line warn" title={`Older than ${oldDays} days: consider rotating it`}>
+        <span className="second-line warn" title={`Older than ${rotationDays} days: consider rotating it`}>
           <Icon name="warning" size={14} />
           {ago(apiKey.created_at, now)}
         </span>

@@ -25,6 +25,8 @@ interface Props extends KeyActions {
   readonly sorting: Sorting
   readonly onSort: (sorting: Sorting) => void
   readonly now: number
+  /** Of the key policy. */
+  readonly rotationDays: number
   readonly isLoading: boolean
 }
 
@@ -44,7 +46,17 @@ const tableWidth = 950
 const rowHeights = { table: 64, cards: 184 } as const
 
 /** Draws only rows near the screen. */
-export function KeyTable({ keys, sorting, onSort, now, isLoading, selected, onSelect, ...actions }: Props) {
+export function KeyTable({
+  keys,
+  sorting,
+  onSort,
+  now,
+  rotationDays,
+  isLoading,
+  selected,
+  onSelect,
+  ...actions
+}: Props) {
   const list = useRef<HTMLDivElement>(null)
   const { keys: all } = useKeys()
   const rotated = useMemo(() => rotatedIds(all ?? []), [all])
@@ -76,6 +88,7 @@ export function KeyTable({ keys, sorting, onSort, now, isLoading, selected, onSe
             index={rows.start + index}
             style={{ transform: `translateY(${(rows.start + index) * height}px)`, height }}
             now={now}
+            rotationDays={rotationDays}
             {...actions}
           />
         ))}
@@ -135,11 +148,12 @@ interface RowProps extends KeyActions {
   readonly index: number
   readonly style: CSSProperties
   readonly now: number
+  readonly rotationDays: number
 }
 
 function KeyRow(props: RowProps) {
-  const { apiKey, isSelected, onSelect, rotated, index, style, now, onRotate, onRevoke, onOpen } = props
-  const attention = attentionOf(apiKey, now, rotated)
+  const { apiKey, isSelected, onSelect, rotated, index, style, now, rotationDays, onRotate, onRevoke, onOpen } = props
+  const attention = attentionOf(apiKey, now, rotationDays, rotated)
   return (
     <div role="row" className={`key-row key-row-${apiKey.state}`} aria-rowindex={index + 2} style={style}>
       <div role="cell" className="key-cell cell-label">
@@ -173,7 +187,7 @@ function KeyRow(props: RowProps) {
         </span>
       </div>
       <div role="cell" className="key-cell cell-created" data-title="Created">
-        <KeyAge apiKey={apiKey} attention={attention} now={now} />
+        <KeyAge apiKey={apiKey} attention={attention} rotationDays={rotationDays} now={now} />
       </div>
       <div role="cell" className="key-cell cell-expires" data-title={apiKey.state === 'active' ? 'Expires' : 'Expiry'}>
         <KeyEnd apiKey={apiKey} attention={attention} now={now} />

@@ -16,16 +16,7 @@ import { useKeys } from './keys-store.tsx'
 import { formatFilter, parseFilter } from './filter-url.ts'
 import { useKeyPolicy } from './use-key-policy.ts'
 import { SelectionBar } from './selection-bar.tsx'
-import {
-  type Filter,
-  type Sorting,
-  countKeys,
-  expiringDays,
-  isFiltering,
-  noFilter,
-  oldDays,
-  selectKeys,
-} from './select-keys.ts'
+import { type Filter, type Sorting, countKeys, expiringDays, isFiltering, noFilter, selectKeys } from './select-keys.ts'
 import { Toolbar } from './toolbar.tsx'
 import { useFindByValue } from './use-find-by-value.tsx'
 import { useReadAtEnd } from './use-read-at-end.ts'
@@ -119,8 +110,12 @@ function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
   const now = useNow()
   useReadAtEnd(keys, now, reload)
 
-  const shown = useMemo(() => selectKeys(keys ?? [], filter, sorting, now), [keys, filter, sorting, now])
-  const counts = useMemo(() => countKeys(keys ?? [], now), [keys, now])
+  const { rotationDays } = useKeyPolicy()
+  const shown = useMemo(
+    () => selectKeys(keys ?? [], filter, sorting, now, rotationDays),
+    [keys, filter, sorting, now, rotationDays],
+  )
+  const counts = useMemo(() => countKeys(keys ?? [], now, rotationDays), [keys, now, rotationDays])
   const generate = (
     <Button
       look="primary"
@@ -159,7 +154,7 @@ function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
             </Button>
           }
         >
-          {attentionWords(counts)}
+          {attentionWords(counts, rotationDays)}
         </Notice>
       ) : undefined}
       {keys === undefined ? (
@@ -210,6 +205,7 @@ function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
                 sorting={sorting}
                 onSort={setSorting}
                 now={now}
+                rotationDays={rotationDays}
                 isLoading={isLoading && keys.length % 1000 === 0}
                 onOpen={(key) => navigate(`/settings/api-keys/${key.id}`)}
                 onRotate={(key) => onOpen({ kind: 'rotate', key })}
@@ -224,9 +220,12 @@ function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
   )
 }
 
-function attentionWords({ expiring, old }: { readonly expiring: number; readonly old: number }): string {
+function attentionWords(
+  { expiring, old }: { readonly expiring: number; readonly old: number },
+  rotationDays: number,
+): string {
   const soon = expiring === 1 ? `One ends within ${expiringDays} days` : `${expiring} end within ${expiringDays} days`
-  const aged = old === 1 ? `one is older than ${oldDays} days` : `${old} are older than ${oldDays} days`
+  const aged = old === 1 ? `one is older than ${rotationDays} days` : `${old} are older than ${rotationDays} days`
   const parts = [...(expiring > 0 ? [soon] : []), ...(old > 0 ? [aged] : [])]
   const sentence = parts.join(' and ')
   return `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}. Rotate a key to replace it without an interruption.`

@@ -1,5 +1,5 @@
 import { useState } from 'react'
-import type { ApiKeyUsage } from '@postern/contracts'
+import type { ApiKeyUsage, RefusedRequest } from '@postern/contracts'
 import { routes } from 'virtual:routes'
 import { Button } from '../ui/button.tsx'
 import type { Resource } from '../ui/use-resource.ts'
@@ -20,8 +20,13 @@ const reasons: Readonly<Record<string, string>> = {
 
 const shownAtOnce = 6
 
+interface Props {
+  readonly usage: Resource<ApiKeyUsage>
+  readonly onWhy: (refusal: RefusedRequest) => void
+}
+
 /** What was refused in the last 30 days, and the last requests that were. */
-export function RefusalsCard({ usage }: { readonly usage: Resource<ApiKeyUsage> }) {
+export function RefusalsCard({ usage, onWhy }: Props) {
   if (usage.state !== 'ready') return undefined
   const { refused, other_refusals: other, last_refusals: last } = usage.value
   return (
@@ -49,7 +54,7 @@ export function RefusalsCard({ usage }: { readonly usage: Resource<ApiKeyUsage> 
           {other.toLocaleString()} refusals are counted without address and route, because too many came on one day.
         </p>
       )}
-      <LastRefusals last={last} />
+      <LastRefusals last={last} onWhy={onWhy} />
     </section>
   )
 }
@@ -64,7 +69,7 @@ function nameOf(route: string | null): string {
   return known === undefined ? `${route},` : `${known.method} ${known.path.replace('/api/v1', '')},`
 }
 
-function LastRefusals({ last }: { readonly last: ApiKeyUsage['last_refusals'] }) {
+function LastRefusals({ last, onWhy }: Pick<Props, 'onWhy'> & { readonly last: ApiKeyUsage['last_refusals'] }) {
   const [isWhole, setWhole] = useState(false)
   if (last.length === 0) return undefined
   const shown = isWhole ? last : last.slice(0, shownAtOnce)
@@ -79,29 +84,40 @@ function LastRefusals({ last }: { readonly last: ApiKeyUsage['last_refusals'] })
             <th scope="col">Request</th>
             <th scope="col">From</th>
             <th scope="col">Request id</th>
+            <th scope="col">
+              <span className="for-listeners">Explanation</span>
+            </th>
           </tr>
         </thead>
         <tbody>
-          {shown.map(({ at, request_id: id, method, route, address, code }) => (
-            <tr key={`${at} ${id}`}>
-              <td data-title="Time">
-                <When at={at} />
-              </td>
-              <td data-title="Reason">
-                {reasonOf(code)}
-                <span className="second-line">{code}</span>
-              </td>
-              <td data-title="Request">
-                {method} <code>{route ?? 'no route'}</code>
-              </td>
-              <td data-title="From">
-                <code>{address}</code>
-              </td>
-              <td data-title="Request id">
-                <code className="request-id">{id}</code>
-              </td>
-            </tr>
-          ))}
+          {shown.map((refusal) => {
+            const { at, request_id: id, method, route, address, code } = refusal
+            return (
+              <tr key={`${at} ${id}`}>
+                <td data-title="Time">
+                  <When at={at} />
+                </td>
+                <td data-title="Reason">
+                  {reasonOf(code)}
+                  <span className="second-line">{code}</span>
+                </td>
+                <td data-title="Request">
+                  {method} <code>{route ?? 'no route'}</code>
+                </td>
+                <td data-title="From">
+                  <code>{address}</code>
+                </td>
+                <td data-title="Request id">
+                  <code className="request-id">{id}</code>
+                </td>
+                <td>
+                  <Button size="small" aria-label={`Why was ${id} refused?`} onPress={() => onWhy(refusal)}>
+                    Why?
+                  </Button>
+                </td>
+              </tr>
+            )
+          })}
         </tbody>
       </table>
       {shown.length === last.length ? undefined : (

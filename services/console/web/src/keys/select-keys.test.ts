@@ -34,29 +34,29 @@ const newest = { column: 'created_at', isDescending: true } as const
 
 describe('a key needs attention', () => {
   test('from 14 days before its end and from 90 days of age', () => {
-    expect(attentionOf(aKey({ expires_at: inDays(14.001) }), now)).toEqual([])
-    expect(attentionOf(aKey({ expires_at: inDays(14) }), now)).toEqual(['expiring'])
-    expect(attentionOf(aKey({ created_at: inDays(-90) }), now)).toEqual([])
-    expect(attentionOf(aKey({ created_at: inDays(-90.001) }), now)).toEqual(['old'])
-    expect(attentionOf(aKey({ created_at: inDays(-91), expires_at: inDays(1) }), now)).toEqual(['expiring', 'old'])
+    expect(attentionOf(aKey({ expires_at: inDays(14.001) }), now, 90)).toEqual([])
+    expect(attentionOf(aKey({ expires_at: inDays(14) }), now, 90)).toEqual(['expiring'])
+    expect(attentionOf(aKey({ created_at: inDays(-90) }), now, 90)).toEqual([])
+    expect(attentionOf(aKey({ created_at: inDays(-90.001) }), now, 90)).toEqual(['old'])
+    expect(attentionOf(aKey({ created_at: inDays(-91), expires_at: inDays(1) }), now, 90)).toEqual(['expiring', 'old'])
   })
 
   test('not after a rotation, but again if its successor is revoked', () => {
     const old = aKey({ created_at: inDays(-91) })
     const successor = aKey({ id: crypto.randomUUID(), rotated_from: old.id })
-    expect(countKeys([old, successor], now).attention).toBe(0)
-    expect(countKeys([old, { ...successor, state: 'revoked' }], now).attention).toBe(1)
+    expect(countKeys([old, successor], now, 90).attention).toBe(0)
+    expect(countKeys([old, { ...successor, state: 'revoked' }], now, 90).attention).toBe(1)
   })
 
   test('only while it is active', () => {
     for (const state of ['expired', 'revoked'] as const) {
-      expect(attentionOf(aKey({ state, created_at: inDays(-400), expires_at: inDays(-1) }), now)).toEqual([])
+      expect(attentionOf(aKey({ state, created_at: inDays(-400), expires_at: inDays(-1) }), now, 90)).toEqual([])
     }
   })
 
   test('and is counted once even for several reasons', () => {
     const keys = [aKey(), aKey({ created_at: inDays(-91), expires_at: inDays(1) }), aKey({ state: 'revoked' })]
-    expect(countKeys(keys, now)).toEqual({
+    expect(countKeys(keys, now, 90)).toEqual({
       all: 3,
       active: 2,
       expired: 0,
@@ -75,17 +75,17 @@ describe('the list of keys', () => {
     aKey({ label: 'a 9', created_at: inDays(-1), last_used_at: inDays(-2), expires_at: inDays(2) }),
   ]
 
-  const shown = (filter: object) => labels(selectKeys(keys, { ...noFilter, ...filter }, newest, now))
+  const shown = (filter: object) => labels(selectKeys(keys, { ...noFilter, ...filter }, newest, now, 90))
 
   test('can be sorted by every column, words by language rules', () => {
-    expect(labels(selectKeys(keys, noFilter, newest, now))).toEqual(['a 9', 'A 10', 'b'])
-    expect(labels(selectKeys(keys, noFilter, { column: 'label', isDescending: false }, now))).toEqual([
+    expect(labels(selectKeys(keys, noFilter, newest, now, 90))).toEqual(['a 9', 'A 10', 'b'])
+    expect(labels(selectKeys(keys, noFilter, { column: 'label', isDescending: false }, now, 90))).toEqual([
       'a 9',
       'A 10',
       'b',
     ])
     const used = { column: 'last_used_at', isDescending: true } as const
-    expect(labels(selectKeys(keys, noFilter, used, now))).toEqual(['b', 'a 9', 'A 10'])
+    expect(labels(selectKeys(keys, noFilter, used, now, 90))).toEqual(['b', 'a 9', 'A 10'])
   })
 
   test('can be filtered by text in labels, last characters and names, by state, scope and attention', () => {
@@ -101,7 +101,7 @@ describe('the list of keys', () => {
   test('filtered by a scope includes keys with a matching wildcard and no others', () => {
     const granted = ['*', 'read:*', 'read:findings', 'read:universe', 'write:*'] as const
     const each = granted.map((scope, at) => aKey({ label: scope, scopes: [scope], created_at: inDays(-at) }))
-    const having = (scope: GrantableScope) => labels(selectKeys(each, { ...noFilter, scope }, newest, now))
+    const having = (scope: GrantableScope) => labels(selectKeys(each, { ...noFilter, scope }, newest, now, 90))
     expect(having('read:findings')).toEqual(['*', 'read:*', 'read:findings'])
     expect(having('read:*')).toEqual(['*', 'read:*'])
     expect(having('*')).toEqual(['*'])

@@ -2,7 +2,6 @@ import { type ApiKey, type GrantableScope, type KeyState, scopesWith } from '@po
 
 const dayMs = 86_400_000
 export const expiringDays = 14
-export const oldDays = 90
 
 export type Attention = 'expiring' | 'old'
 
@@ -18,11 +17,19 @@ export function rotatedIds(keys: readonly ApiKey[]): ReadonlySet<string> {
   return new Set(keys.flatMap(({ rotated_from: from, state }) => (from === null || state === 'revoked' ? [] : [from])))
 }
 
-/** Returns why a key needs attention, the most urgent reason first. `rotated` contains ids of rotated keys. */
-export function attentionOf(key: ApiKey, now: number, rotated: ReadonlySet<string> = none): readonly Attention[] {
+/**
+ * Returns why a key needs attention, the most urgent reason first. `rotationDays` is the age of the key policy;
+ * `rotated` contains ids of rotated keys.
+ */
+export function attentionOf(
+  key: ApiKey,
+  now: number,
+  rotationDays: number,
+  rotated: ReadonlySet<string> = none,
+): readonly Attention[] {
   if (key.state !== 'active' || rotated.has(key.id)) return []
   const isExpiring = Date.parse(key.expires_at) - now <= expiringDays * dayMs
-  const isOld = now - Date.parse(key.created_at) > oldDays * dayMs
+  const isOld = now - Date.parse(key.created_at) > rotationDays * dayMs
   return [...(isExpiring ? (['expiring'] as const) : []), ...(isOld ? (['old'] as const) : [])]
 }
 
@@ -48,7 +55,13 @@ export function isFiltering(filter: Filter): boolean {
   return filter.text.trim() !== '' || filter.state !== 'all' || filter.scope !== 'all' || filter.needsAttention
 }
 
-export function selectKeys(keys: readonly ApiKey[], filter: Filter, sorting: Sorting, now: number): readonly ApiKey[] {
+export function selectKeys(
+  keys: readonly ApiKey[],
+  filter: Filter,
+  sorting: Sorting,
+  now: number,
+  rotationDays: number,
+): readonly ApiKey[] {
   const text = filter.text.trim().toLowerCase()
   const scopes = filter.scope === 'all' ? undefined : scopesWith(filter.scope)
   const rotated = rotatedIds(keys)
@@ -56,7 +69,7 @@ export function selectKeys(keys: readonly ApiKey[], filter: Filter, sorting: Sor
     (key) =>
       (filter.state === 'all' || key.state === filter.state) &&
       (scopes === undefined || key.scopes.some((scope) => scopes.includes(scope))) &&
-      (!filter.needsAttention || attentionOf(key, now, rotated).length > 0) &&
+      (!filter.needsAttention || attentionOf(key, now, rotationDays, rotated).length > 0) &&
       (text === '' ||
         key.label.toLowerCase().includes(text) ||
         key.masked.toLowerCase().includes(text) ||
@@ -90,12 +103,12 @@ function valueOf(key: ApiKey, column: Column): string {
   }
 }
 
-export function countKeys(keys: readonly ApiKey[], now: number) {
+export function countKeys(keys: readonly ApiKey[], now: number, rotationDays: number) {
   const counts = { all: keys.length, active: 0, expired: 0, revoked: 0, expiring: 0, old: 0, attention: 0 }
   const rotated = rotatedIds(keys)
   for (const key of keys) {
     counts[key.state] += 1
-    const attention = attentionOf(key, now, rotated)
+    const attention = attentionOf(key, now, rotationDays, rotated)
     if (attention.includes('expiring')) counts.expiring += 1
     if (attention.includes('old')) counts.old += 1
     if (attention.length > 0) counts.attention += 1

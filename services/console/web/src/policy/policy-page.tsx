@@ -2,7 +2,7 @@ import { lazy, useState } from 'react'
 import { isForOtherRoles } from '../api/request.ts'
 import { type TaggedPolicy, readKeyPolicy } from '../api/tenant.ts'
 import { AdminsOnly } from '../keys/admins-only.tsx'
-import { expiringDays, oldDays } from '../keys/select-keys.ts'
+import { expiringDays } from '../keys/select-keys.ts'
 import { useSession } from '../shell/session-gate.tsx'
 import { DialogBoundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
@@ -77,7 +77,7 @@ function Policy() {
               <dt>Reminders</dt>
               <dd>
                 <strong>
-                  {expiringDays} days before the end, and after {policy?.rotation_days ?? oldDays} days
+                  {expiringDays} days before the end, and after {policy?.rotation_days ?? '…'} days
                 </strong>
                 <span className="help">Keys that end soon or are old are called out in the list.</span>
               </dd>

@@ -1,0 +1,50 @@
+import type { Explanation } from '@postern/contracts'
+import { Badge } from '../ui/badge.tsx'
+
+const stepNames: Readonly<Record<Explanation['steps'][number]['step'], string>> = {
+  target: 'Path',
+  state: 'State',
+  expiry: 'Expiry',
+  tenant: 'Organization',
+  address: 'Address',
+  route: 'Route',
+  scope: 'Scope',
+  limit: 'Rate limit',
+}
+
+const outcomes = {
+  passed: { tone: 'success', label: 'Passed' },
+  refused: { tone: 'danger', label: 'Refused' },
+  skipped: { tone: 'neutral', label: 'Not reached' },
+  unknown: { tone: 'neutral', label: 'Counted by gateways' },
+} as const
+
+/** What a gateway decides or has decided, check by check. */
+export function ExplanationSteps({ explanation }: { readonly explanation: Explanation }) {
+  const { decision, status, code, steps, refusal, now } = explanation
+  return (
+    <div role="status">
+      <p className="explain-decision">
+        {decision === 'accepted'
+          ? 'A gateway accepts this request.'
+          : `A gateway ${refusal === null ? 'refuses' : 'refused'} this request: ${status} ${code}.`}
+      </p>
+      {now === null ? undefined : (
+        <p>
+          {now.decision === 'accepted'
+            ? 'With the present settings it is accepted.'
+            : `With the present settings it is still refused: ${now.code}.`}
+        </p>
+      )}
+      <ol className="explain-steps">
+        {steps.map(({ step, outcome, detail }) => (
+          <li key={step} className={outcome === 'skipped' ? 'faint' : undefined}>
+            <span className="explain-step">{stepNames[step]}</span>
+            <Badge tone={outcomes[outcome].tone}>{outcomes[outcome].label}</Badge>
+            <span>{outcome === 'skipped' ? undefined : detail}</span>
+          </li>
+        ))}
+      </ol>
+    </div>
+  )
+}
