@@ -1,6 +1,8 @@
-import { execFile, spawnSync } from 'node:child_process'
+import { execFile, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { readFile, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { promisify } from 'node:util'
 import { type TestStack, makeTestFolder, startTestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -56,6 +58,28 @@ async function runExample(program: string, name: string, ...args: string[]): Pro
   return stdout
 }
 
+/** Kills the program when it has stored its first page, of several. */
+async function killAtFirstPage(name: string, ...args: string[]): Promise<void> {
+  const env = { ...process.env, POSTERN_URL: gateway, POSTERN_KEY: key }
+  const child = spawn('python3', [join(examples, name), ...args], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+  child.stdout.once('data', () => child.kill('SIGKILL'))
+  await once(child, 'close')
+  expect(child.signalCode).toBe('SIGKILL')
+}
+
+async function countLog(): Promise<number> {
+  const { json } = await send(gateway, '/api/v1/remediation-log?limit=1000', { key })
+  return z.array(z.unknown()).parse(json).length
+}
+
+async function rename(title: string, to: string): Promise<void> {
+  const { json } = await send(gateway, `/api/v1/findings?q=${encodeURIComponent(title)}`, { key })
+  const [found] = z.array(z.object({ id: z.string() })).parse(json)
+  const change = { key, method: 'PATCH', body: { title: to }, headers: { 'if-match': '*' } }
+  const { status, text } = await send(gateway, `/api/v1/findings/${found?.id}`, change)
+  expect(status, text).toBe(200)
+}
+
 function lacks(program: string): boolean {
   const isMissing = spawnSync(program, ['--version'], { stdio: 'ignore' }).status !== 0
   if (isMissing) process.stdout.write(`SKIPPED examples: this machine lacks ${program}\n`)
@@ -101,6 +125,25 @@ describe.skipIf(lacks('python3'))('with Python', () => {
         .map((line) => line.replace(/^[^,]+,/, ''))
         .toSorted(),
     ).toEqual(['high,2026-01-31,"No backup, ""none"""', 'high,2026-01-31,Shared accounts'])
+  })
+
+  test('mirror-to-sqlite.py continues after a kill, and then reads what has changed', async () => {
+    await startTenant(['Shared accounts', 'No backup', 'Late reviews'])
+    const file = join(await makeTestFolder('examples'), 'postern.db')
+    await killAtFirstPage('mirror-to-sqlite.py', file, '1')
+    const first = await runExample('python3', 'mirror-to-sqlite.py', file, '1')
+    expect(first).toContain('3 in findings\n0 in action_plans\n1 in entities\n')
+    expect(first).not.toContain('findings: 1 rows\nfindings: 1 rows\nfindings: 1 rows\n')
+    expect(Number(/(\d+) in log/.exec(first)?.[1])).toBe(await countLog())
+
+    await documentOverdue('Open ports')
+    await rename('Shared accounts', 'Personal accounts')
+    const second = await runExample('python3', 'mirror-to-sqlite.py', file)
+    expect(second).toContain('4 in findings\n')
+    expect(second).not.toContain('rows')
+    expect(Number(/(\d+) in log/.exec(second)?.[1])).toBe(await countLog())
+    const titles = new DatabaseSync(file, { readOnly: true }).prepare('select title from findings order by title').all()
+    expect(titles.map(({ title }) => title)).toEqual(['Late reviews', 'No backup', 'Open ports', 'Personal accounts'])
   })
 })
 
