@@ -1,11 +1,9 @@
-import { join } from 'node:path'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
-import { type TestStack, startTestStack } from '@postern/local-stack/testing'
+import { type TestStack, compileCache, programOf, startTestStack } from '@postern/local-stack/testing'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 
-const program = join(import.meta.dirname, '..', 'src', 'main.ts')
 const contentSchema = z.array(z.object({ type: z.literal('text'), text: z.string() }))
 const listSchema = z.object({
   items: z.array(z.looseObject({ id: z.string() })),
@@ -36,8 +34,8 @@ async function makeKey(...scopes: Scopes) {
 
 async function connect(key: string, ...args: readonly string[]): Promise<Client> {
   const client = new Client({ name: 'test', version: '1.0.0' })
-  const env = { PATH: '', POSTERN_URL: stack.gateways[0] ?? '', POSTERN_API_KEY: key }
-  const command = ['--conditions=@postern/source', program, 'mcp', ...args]
+  const env = { PATH: '', NODE_COMPILE_CACHE: compileCache, POSTERN_URL: stack.gateways[0] ?? '', POSTERN_API_KEY: key }
+  const command = [programOf('postern'), 'mcp', ...args]
   await client.connect(new StdioClientTransport({ command: process.execPath, args: command, env, stderr: 'ignore' }))
   open.push(client)
   return client

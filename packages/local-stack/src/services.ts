@@ -231,7 +231,7 @@ function kindOf(name: ServiceProcessName): Upstream | 'gateway' {
   return services.find((service) => service === name || `${service}-2` === name) ?? 'gateway'
 }
 
-export function programOf(kind: Upstream | 'gateway'): string {
+export function programOf(kind: Upstream | 'gateway' | 'postern' | 'start'): string {
   return ensurePrograms().pathOf(kind)
 }
 

@@ -9,9 +9,8 @@ import { repositoryRoot } from '../src/paths.ts'
 import { loopback } from '../src/ports.ts'
 import { isAlive } from '../src/processes.ts'
 import { demoSchema } from '../src/seed.ts'
+import { programOf } from '../src/services.ts'
 import { patience } from '../src/testing/patience.ts'
-
-const script = join(repositoryRoot, 'packages', 'local-stack', 'src', 'start.ts')
 
 /** A run of `npm start`. */
 export interface Run {
@@ -23,7 +22,7 @@ export interface Run {
 
 /** Runs `npm start` with these settings and no others. */
 export function start(env: Record<string, string>): Run {
-  const child = spawn(process.execPath, ['--conditions=@postern/source', script], {
+  const child = spawn(process.execPath, [programOf('start')], {
     env: {
       PATH: process.env['PATH'],
       NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
