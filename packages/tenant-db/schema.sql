@@ -1,6 +1,7 @@
 create schema tenancy authorization postern_owner;
 grant usage on schema tenancy to postern_evidence;
 grant usage on schema tenancy to postern_findings;
+grant usage on schema tenancy to postern_findings_definer;
 grant usage on schema tenancy to postern_keys;
 grant usage on schema tenancy to postern_keys_definer;
 grant usage on schema tenancy to postern_sync;
@@ -32,17 +33,20 @@ create table tenancy.change (
   resource_id uuid not null,
   change text not null,
   version integer,
+  event text,
   constraint change_pk PRIMARY KEY (tenant_id, batch_id, ordinal),
   constraint change_known CHECK ((change = ANY (ARRAY['created'::text, 'updated'::text, 'deleted'::text])))
 );
 alter table tenancy.change enable row level security;
 alter table tenancy.change force row level security;
 create policy postern_findings_select on tenancy.change as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on tenancy.change as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_tenancy_delete on tenancy.change as permissive for delete to postern_tenancy using (true);
 create policy postern_tenancy_insert on tenancy.change as permissive for insert to postern_tenancy with check (true);
 create policy postern_tenancy_select on tenancy.change as permissive for select to postern_tenancy using (true);
-create policy tenant_only on tenancy.change as restrictive for all to postern_findings, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on tenancy.change as restrictive for all to postern_findings, postern_owner, postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant select on table tenancy.change to postern_findings;
+grant select on table tenancy.change to postern_sync;
 grant delete, insert, select on table tenancy.change to postern_tenancy;
 
 create table tenancy.change_batch (
@@ -63,13 +67,15 @@ CREATE CONSTRAINT TRIGGER end_changes AFTER INSERT ON tenancy.change_batch DEFER
 alter table tenancy.change_batch enable row level security;
 alter table tenancy.change_batch force row level security;
 create policy postern_findings_select on tenancy.change_batch as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on tenancy.change_batch as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_tenancy_delete on tenancy.change_batch as permissive for delete to postern_tenancy using (true);
 create policy postern_tenancy_insert on tenancy.change_batch as permissive for insert to postern_tenancy with check (true);
 create policy postern_tenancy_select on tenancy.change_batch as permissive for select to postern_tenancy using (true);
 create policy postern_tenancy_update on tenancy.change_batch as permissive for update to postern_tenancy using (true) with check (true);
 create policy postern_universe_select on tenancy.change_batch as permissive for select to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy tenant_only on tenancy.change_batch as restrictive for all to postern_findings, postern_owner, postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on tenancy.change_batch as restrictive for all to postern_findings, postern_owner, postern_sync, postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant select on table tenancy.change_batch to postern_findings;
+grant select on table tenancy.change_batch to postern_sync;
 grant delete, insert, select, update on table tenancy.change_batch to postern_tenancy;
 grant select on table tenancy.change_batch to postern_universe;
 
@@ -83,12 +89,14 @@ create table tenancy.change_head (
 alter table tenancy.change_head enable row level security;
 alter table tenancy.change_head force row level security;
 create policy postern_findings_select on tenancy.change_head as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on tenancy.change_head as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_tenancy_insert on tenancy.change_head as permissive for insert to postern_tenancy with check (true);
 create policy postern_tenancy_select on tenancy.change_head as permissive for select to postern_tenancy using (true);
 create policy postern_tenancy_update on tenancy.change_head as permissive for update to postern_tenancy using (true) with check (true);
 create policy postern_universe_select on tenancy.change_head as permissive for select to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy tenant_only on tenancy.change_head as restrictive for all to postern_findings, postern_owner, postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on tenancy.change_head as restrictive for all to postern_findings, postern_owner, postern_sync, postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant select on table tenancy.change_head to postern_findings;
+grant select on table tenancy.change_head to postern_sync;
 grant insert, select, update on table tenancy.change_head to postern_tenancy;
 grant select on table tenancy.change_head to postern_universe;
 
@@ -115,6 +123,21 @@ grant insert, select, update on table tenancy.directory_name to postern_sync;
 grant select on table tenancy.directory_name to postern_tenancy;
 comment on table tenancy.directory_name is 'Rows are never deleted: a token may hold a name that its person had before.';
 comment on column tenancy.directory_name.is_current is 'Whether the person still has the name. A former name counts if nobody has it.';
+
+create table tenancy.event_reader (
+  tenant_id uuid not null,
+  since timestamp with time zone not null default now(),
+  constraint event_reader_pk PRIMARY KEY (tenant_id)
+);
+alter table tenancy.event_reader enable row level security;
+alter table tenancy.event_reader force row level security;
+create policy postern_sync_delete on tenancy.event_reader as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_insert on tenancy.event_reader as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on tenancy.event_reader as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_tenancy_select on tenancy.event_reader as permissive for select to postern_tenancy using (true);
+create policy tenant_only on tenancy.event_reader as restrictive for all to postern_owner, postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select on table tenancy.event_reader to postern_sync;
+grant select on table tenancy.event_reader to postern_tenancy;
 
 create table tenancy.granted_work (
   tenant_id uuid not null,
@@ -483,6 +506,18 @@ $function$;
 alter routine tenancy.issue_for_run(uuid,uuid) owner to postern_tenancy;
 grant execute on routine tenancy.issue_for_run(uuid,uuid) to postern_sync;
 
+CREATE OR REPLACE FUNCTION tenancy.list_event_readers()
+ RETURNS TABLE(tenant_id uuid, since timestamp with time zone)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  select r.tenant_id, r.since from tenancy.event_reader as r
+$function$;
+alter routine tenancy.list_event_readers() owner to postern_tenancy;
+grant execute on routine tenancy.list_event_readers() to postern_findings_definer;
+grant execute on routine tenancy.list_event_readers() to postern_keys_definer;
+
 CREATE OR REPLACE FUNCTION tenancy.note_changes()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -557,6 +592,48 @@ end
 $function$;
 alter routine tenancy.note_changes() owner to postern_tenancy;
 grant execute on routine tenancy.note_changes() to postern_owner;
+
+CREATE OR REPLACE FUNCTION tenancy.note_event()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  resource constant pg_catalog.uuid := (pg_catalog.to_jsonb(new) operator(pg_catalog.->>) tg_argv[0])::pg_catalog.uuid;
+  batch pg_catalog.uuid;
+  noted pg_catalog.int4;
+begin
+  perform from tenancy.event_reader as r where r.tenant_id = new.tenant_id;
+  if not found then
+    return null;
+  end if;
+  -- change_batch_open
+  select b.id
+    into batch
+    from tenancy.change_batch as b
+   where b.tenant_id = new.tenant_id
+     and b.made_by = pg_catalog.pg_current_xact_id();
+  if not found then
+    insert into tenancy.change_batch (tenant_id, made_by)
+    values (new.tenant_id, pg_catalog.pg_current_xact_id())
+    returning id into batch;
+  end if;
+  for n in 1 .. tg_nargs - 1 loop
+    -- change_pk
+    select coalesce(max(c.ordinal), 0) + 1
+      into noted
+      from tenancy.change as c
+     where c.tenant_id = new.tenant_id
+       and c.batch_id = batch;
+    insert into tenancy.change (tenant_id, batch_id, ordinal, kind, resource_id, change, event)
+    values (new.tenant_id, batch, noted, 'event', resource, 'updated', tg_argv[n]);
+  end loop;
+  return null;
+end
+$function$;
+alter routine tenancy.note_event() owner to postern_tenancy;
+grant execute on routine tenancy.note_event() to postern_owner;
 
 CREATE OR REPLACE FUNCTION tenancy.note_suspension(tenant uuid, suspended boolean)
  RETURNS void
@@ -712,6 +789,7 @@ end
 $function$;
 alter routine tenancy.sequence_changes() owner to postern_tenancy;
 grant execute on routine tenancy.sequence_changes() to postern_findings;
+grant execute on routine tenancy.sequence_changes() to postern_sync;
 
 CREATE OR REPLACE PROCEDURE tenancy.set_access(IN protected regclass, IN grantee name, IN commands text[], IN condition text)
  LANGUAGE plpgsql

@@ -59,6 +59,8 @@ CREATE INDEX custody_event_file ON evidence.custody_event USING btree (tenant_id
 CREATE INDEX custody_event_upload ON evidence.custody_event USING btree (tenant_id, upload_id, id) WHERE (upload_id IS NOT NULL);
 CREATE TRIGGER custody_event_is_never_emptied BEFORE TRUNCATE ON evidence.custody_event FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
 CREATE TRIGGER custody_event_never_changes BEFORE DELETE OR UPDATE ON evidence.custody_event FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER notes_quarantined AFTER INSERT ON evidence.custody_event FOR EACH ROW WHEN ((new.kind = 'quarantined'::text)) EXECUTE FUNCTION tenancy.note_event('file_id', 'evidence.quarantined');
+CREATE TRIGGER notes_received AFTER INSERT ON evidence.custody_event FOR EACH ROW WHEN ((new.kind = 'received'::text)) EXECUTE FUNCTION tenancy.note_event('file_id', 'evidence.uploaded');
 alter table evidence.custody_event enable row level security;
 alter table evidence.custody_event force row level security;
 create policy postern_evidence_insert on evidence.custody_event as permissive for insert to postern_evidence with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));

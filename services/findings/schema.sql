@@ -1,5 +1,6 @@
 create schema findings authorization postern_owner;
 grant usage on schema findings to postern_findings;
+grant usage on schema findings to postern_findings_definer;
 
 create table findings.action_plan (
   tenant_id uuid not null,
@@ -69,11 +70,13 @@ CREATE TRIGGER note_inserts AFTER INSERT ON findings.action_plan REFERENCING NEW
 CREATE TRIGGER note_updates AFTER UPDATE ON findings.action_plan REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('action_plan', 'id', 'r.version');
 alter table findings.action_plan enable row level security;
 alter table findings.action_plan force row level security;
+create policy postern_findings_definer_select on findings.action_plan as permissive for select to postern_findings_definer using (true);
 create policy postern_findings_insert on findings.action_plan as permissive for insert to postern_findings with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_findings_select on findings.action_plan as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_findings_update on findings.action_plan as permissive for update to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy tenant_only on findings.action_plan as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on findings.action_plan as restrictive for all to postern_findings, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select, update on table findings.action_plan to postern_findings;
+grant select on table findings.action_plan to postern_findings_definer;
 comment on table findings.action_plan is 'What is done about a finding, by whom and until when.';
 
 create table findings.action_plan_counter (
@@ -263,11 +266,13 @@ CREATE TRIGGER note_inserts AFTER INSERT ON findings.finding REFERENCING NEW TAB
 CREATE TRIGGER note_updates AFTER UPDATE ON findings.finding REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('finding', 'id', 'r.version');
 alter table findings.finding enable row level security;
 alter table findings.finding force row level security;
+create policy postern_findings_definer_select on findings.finding as permissive for select to postern_findings_definer using (true);
 create policy postern_findings_insert on findings.finding as permissive for insert to postern_findings with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_findings_select on findings.finding as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_findings_update on findings.finding as permissive for update to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy tenant_only on findings.finding as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on findings.finding as restrictive for all to postern_findings, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select, update on table findings.finding to postern_findings;
+grant select on table findings.finding to postern_findings_definer;
 comment on table findings.finding is 'A finding: condition, criteria, cause, consequence, corrective action, and its state.';
 comment on column findings.finding.year is 'Year (UTC) in which the finding was documented; not that of identified_on.';
 comment on column findings.finding.severity_rank is 'The order of severity, for sorting: critical is 4.';
@@ -380,6 +385,37 @@ create policy postern_findings_update on findings.log_end as permissive for upda
 create policy tenant_only on findings.log_end as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select, update on table findings.log_end to postern_findings;
 comment on table findings.log_end is 'The end of a tenant''s log as its last writer has signed it: the checkpoint of its day once the day is over. Only moves on.';
+
+create table findings.overdue_notice (
+  tenant_id uuid not null,
+  kind text not null,
+  resource_id uuid not null,
+  due_on date not null,
+  noted_at timestamp with time zone not null default now(),
+  constraint overdue_notice_pk PRIMARY KEY (tenant_id, kind, resource_id, due_on),
+  constraint overdue_notice_kind_known CHECK ((kind = ANY (ARRAY['finding'::text, 'action_plan'::text])))
+);
+CREATE TRIGGER notes_action_plan AFTER INSERT ON findings.overdue_notice FOR EACH ROW WHEN ((new.kind = 'action_plan'::text)) EXECUTE FUNCTION tenancy.note_event('resource_id', 'action_plan.became_overdue');
+CREATE TRIGGER notes_finding AFTER INSERT ON findings.overdue_notice FOR EACH ROW WHEN ((new.kind = 'finding'::text)) EXECUTE FUNCTION tenancy.note_event('resource_id', 'finding.became_overdue');
+alter table findings.overdue_notice enable row level security;
+alter table findings.overdue_notice force row level security;
+create policy postern_findings_definer_insert on findings.overdue_notice as permissive for insert to postern_findings_definer with check (true);
+create policy postern_findings_definer_select on findings.overdue_notice as permissive for select to postern_findings_definer using (true);
+create policy tenant_only on findings.overdue_notice as restrictive for all to postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select on table findings.overdue_notice to postern_findings_definer;
+
+create table findings.overdue_scan (
+  tenant_id uuid not null,
+  scanned_on date not null,
+  constraint overdue_scan_pk PRIMARY KEY (tenant_id)
+);
+alter table findings.overdue_scan enable row level security;
+alter table findings.overdue_scan force row level security;
+create policy postern_findings_definer_insert on findings.overdue_scan as permissive for insert to postern_findings_definer with check (true);
+create policy postern_findings_definer_select on findings.overdue_scan as permissive for select to postern_findings_definer using (true);
+create policy postern_findings_definer_update on findings.overdue_scan as permissive for update to postern_findings_definer using (true) with check (true);
+create policy tenant_only on findings.overdue_scan as restrictive for all to postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table findings.overdue_scan to postern_findings_definer;
 
 create table findings.recommendation (
   tenant_id uuid not null,
@@ -1091,6 +1127,51 @@ AS $function$
   limit 1
 $function$;
 grant execute on routine findings.log_end_of(uuid) to postern_findings;
+
+CREATE OR REPLACE FUNCTION findings.note_overdue()
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  scan record;
+  today constant pg_catalog.date := (pg_catalog.now() at time zone 'UTC')::pg_catalog.date;
+begin
+  insert into findings.overdue_scan (tenant_id, scanned_on)
+  select r.tenant_id, (r.since at time zone 'UTC')::pg_catalog.date from tenancy.list_event_readers() as r
+      on conflict (tenant_id) do nothing;
+  for scan in
+    select s.tenant_id, greatest(s.scanned_on, (r.since at time zone 'UTC')::pg_catalog.date) as since
+      from findings.overdue_scan as s
+      join tenancy.list_event_readers() as r on r.tenant_id = s.tenant_id
+     where s.scanned_on < today
+     order by s.tenant_id
+       for update of s skip locked
+  loop
+    -- finding_by_target_on, action_plan_by_due_on
+    insert into findings.overdue_notice (tenant_id, kind, resource_id, due_on)
+    select f.tenant_id, 'finding', f.id, f.target_on
+      from findings.finding as f
+     where f.tenant_id = scan.tenant_id
+       and f.target_on >= scan.since
+       and f.target_on < today
+       and f.status not in ('closed', 'risk_accepted', 'cancelled')
+        on conflict do nothing;
+    insert into findings.overdue_notice (tenant_id, kind, resource_id, due_on)
+    select p.tenant_id, 'action_plan', p.id, p.due_on
+      from findings.action_plan as p
+     where p.tenant_id = scan.tenant_id
+       and p.due_on >= scan.since
+       and p.due_on < today
+       and p.status not in ('verified', 'rejected', 'cancelled', 'implemented')
+        on conflict do nothing;
+    update findings.overdue_scan as s set scanned_on = today where s.tenant_id = scan.tenant_id;
+  end loop;
+end
+$function$;
+alter routine findings.note_overdue() owner to postern_findings_definer;
+grant execute on routine findings.note_overdue() to postern_findings;
 
 CREATE OR REPLACE FUNCTION findings.place_log_entries(most integer)
  RETURNS integer

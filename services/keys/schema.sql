@@ -56,6 +56,7 @@ END),
   constraint api_key_rotated_from_fk FOREIGN KEY (tenant_id, rotated_from) REFERENCES keys.api_key(tenant_id, id),
   constraint api_key_tenant_fk FOREIGN KEY (tenant_id) REFERENCES keys.tenant(tenant_id)
 );
+CREATE INDEX api_key_by_expiry ON keys.api_key USING btree (tenant_id, expires_at) WHERE (revoked_at IS NULL);
 CREATE INDEX api_key_of_owner ON keys.api_key USING btree (tenant_id, COALESCE(owner_id, owner_contact), id);
 CREATE INDEX api_key_successor ON keys.api_key USING btree (tenant_id, rotated_from) WHERE (rotated_from IS NOT NULL);
 CREATE TRIGGER api_key_change_is_assessed AFTER UPDATE ON keys.api_key REFERENCING OLD TABLE AS before NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION keys.assess_changed_keys();
@@ -216,6 +217,13 @@ create table keys.api_key_event (
 CREATE INDEX api_key_event_of_key ON keys.api_key_event USING btree (tenant_id, key_id, id DESC);
 CREATE TRIGGER api_key_event_never_emptied BEFORE TRUNCATE ON keys.api_key_event FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
 CREATE TRIGGER api_key_event_only_grows BEFORE DELETE OR UPDATE ON keys.api_key_event FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER notes_changed AFTER INSERT ON keys.api_key_event FOR EACH ROW WHEN ((new.type = 'updated'::text)) EXECUTE FUNCTION tenancy.note_event('key_id', 'key.changed');
+CREATE TRIGGER notes_created AFTER INSERT ON keys.api_key_event FOR EACH ROW WHEN ((new.type = 'created'::text)) EXECUTE FUNCTION tenancy.note_event('key_id', 'key.created');
+CREATE TRIGGER notes_leaked AFTER INSERT ON keys.api_key_event FOR EACH ROW WHEN (((new.type = 'revoked'::text) AND (new.actor_type = 'reporter'::text))) EXECUTE FUNCTION tenancy.note_event('key_id', 'key.leaked', 'key.revoked');
+CREATE TRIGGER notes_new_address AFTER INSERT ON keys.api_key_event FOR EACH ROW WHEN ((new.type = 'used_from_new_address'::text)) EXECUTE FUNCTION tenancy.note_event('key_id', 'key.used_from_new_address');
+CREATE TRIGGER notes_revoked AFTER INSERT ON keys.api_key_event FOR EACH ROW WHEN (((new.type = 'revoked'::text) AND (new.actor_type IS DISTINCT FROM 'reporter'::text))) EXECUTE FUNCTION tenancy.note_event('key_id', 'key.revoked');
+CREATE TRIGGER notes_rotated AFTER INSERT ON keys.api_key_event FOR EACH ROW WHEN ((new.type = 'rotated'::text)) EXECUTE FUNCTION tenancy.note_event('key_id', 'key.rotated');
+CREATE TRIGGER notes_use_after_revocation AFTER INSERT ON keys.api_key_event FOR EACH ROW WHEN ((new.type = 'denied_revoked'::text)) EXECUTE FUNCTION tenancy.note_event('key_id', 'key.used_after_revocation');
 alter table keys.api_key_event enable row level security;
 alter table keys.api_key_event force row level security;
 create policy postern_keys_definer_insert on keys.api_key_event as permissive for insert to postern_keys_definer with check (true);
@@ -349,6 +357,38 @@ create policy tenant_only on keys.api_key_use as restrictive for all to postern_
 grant select on table keys.api_key_use to postern_keys;
 grant delete, insert, select, update on table keys.api_key_use to postern_keys_definer;
 comment on table keys.api_key_use is 'Requests of a key by day (UTC) and route, of the last month.';
+
+create table keys.expiry_notice (
+  tenant_id uuid not null,
+  key_id uuid not null,
+  days integer not null,
+  noted_at timestamp with time zone not null default now(),
+  constraint expiry_notice_pk PRIMARY KEY (tenant_id, key_id, days),
+  constraint expiry_notice_days_known CHECK ((days = ANY (ARRAY[0, 1, 7, 14, 30]))),
+  constraint expiry_notice_key_fk FOREIGN KEY (tenant_id, key_id) REFERENCES keys.api_key(tenant_id, id)
+);
+CREATE TRIGGER notes_expired AFTER INSERT ON keys.expiry_notice FOR EACH ROW WHEN ((new.days = 0)) EXECUTE FUNCTION tenancy.note_event('key_id', 'key.expired');
+CREATE TRIGGER notes_expiring AFTER INSERT ON keys.expiry_notice FOR EACH ROW WHEN ((new.days > 0)) EXECUTE FUNCTION tenancy.note_event('key_id', 'key.expiring');
+alter table keys.expiry_notice enable row level security;
+alter table keys.expiry_notice force row level security;
+create policy postern_keys_definer_insert on keys.expiry_notice as permissive for insert to postern_keys_definer with check (true);
+create policy postern_keys_definer_select on keys.expiry_notice as permissive for select to postern_keys_definer using (true);
+create policy tenant_only on keys.expiry_notice as restrictive for all to postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select on table keys.expiry_notice to postern_keys_definer;
+comment on column keys.expiry_notice.days is 'How long before its expiry; 0: it has expired.';
+
+create table keys.expiry_scan (
+  tenant_id uuid not null,
+  scanned_until timestamp with time zone not null,
+  constraint expiry_scan_pk PRIMARY KEY (tenant_id)
+);
+alter table keys.expiry_scan enable row level security;
+alter table keys.expiry_scan force row level security;
+create policy postern_keys_definer_insert on keys.expiry_scan as permissive for insert to postern_keys_definer with check (true);
+create policy postern_keys_definer_select on keys.expiry_scan as permissive for select to postern_keys_definer using (true);
+create policy postern_keys_definer_update on keys.expiry_scan as permissive for update to postern_keys_definer using (true) with check (true);
+create policy tenant_only on keys.expiry_scan as restrictive for all to postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table keys.expiry_scan to postern_keys_definer;
 
 create table keys.gateway_lease (
   gateway uuid not null,
@@ -1444,6 +1484,46 @@ AS $function$
 $function$;
 grant execute on routine keys.narrows_addresses(cidr[],cidr[]) to postern_keys;
 grant execute on routine keys.narrows_addresses(cidr[],cidr[]) to postern_keys_definer;
+
+CREATE OR REPLACE FUNCTION keys.note_expiring()
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  scan record;
+  until constant pg_catalog.timestamptz := pg_catalog.now() - interval '1 minute';
+begin
+  insert into keys.expiry_scan (tenant_id, scanned_until)
+  select r.tenant_id, r.since from tenancy.list_event_readers() as r
+      on conflict (tenant_id) do nothing;
+  for scan in
+    select s.tenant_id, greatest(s.scanned_until, r.since) as since
+      from keys.expiry_scan as s
+      join tenancy.list_event_readers() as r on r.tenant_id = s.tenant_id
+     where s.scanned_until < until
+     order by s.tenant_id
+       for update of s skip locked
+  loop
+    -- api_key_by_expiry
+    insert into keys.expiry_notice (tenant_id, key_id, days)
+    select k.tenant_id, k.id, d.days
+      from (values (30), (14), (7), (1), (0)) as d (days)
+      join keys.api_key as k
+        on k.tenant_id = scan.tenant_id
+       and k.expires_at > scan.since + pg_catalog.make_interval(days => d.days)
+       and k.expires_at <= until + pg_catalog.make_interval(days => d.days)
+     where k.revoked_at is null
+       and k.created_at <= k.expires_at - pg_catalog.make_interval(days => d.days)
+     order by k.expires_at - pg_catalog.make_interval(days => d.days), k.id
+        on conflict do nothing;
+    update keys.expiry_scan as s set scanned_until = greatest(s.scanned_until, until) where s.tenant_id = scan.tenant_id;
+  end loop;
+end
+$function$;
+alter routine keys.note_expiring() owner to postern_keys_definer;
+grant execute on routine keys.note_expiring() to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.note_pending_denials(at_most integer)
  RETURNS integer

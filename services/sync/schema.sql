@@ -160,6 +160,9 @@ CREATE UNIQUE INDEX run_one_a_connector ON sync.run USING btree (tenant_id, conn
 CREATE INDEX run_rollback_of ON sync.run USING btree (tenant_id, rollback_of) WHERE (rollback_of IS NOT NULL);
 CREATE INDEX run_running ON sync.run USING btree (tenant_id, started_at) WHERE (status = 'running'::text);
 CREATE INDEX run_with_details ON sync.run USING btree (tenant_id, finished_at) WHERE ((source = 'connector'::text) AND (finished_at IS NOT NULL) AND (details_cleared_at IS NULL));
+CREATE TRIGGER notes_finished AFTER UPDATE ON sync.run FOR EACH ROW WHEN (((old.finished_at IS NULL) AND (new.finished_at IS NOT NULL))) EXECUTE FUNCTION tenancy.note_event('id', 'sync_run.finished');
+CREATE TRIGGER notes_needs_approval AFTER UPDATE ON sync.run FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status = 'needs_approval'::text))) EXECUTE FUNCTION tenancy.note_event('id', 'sync_run.needs_approval');
+CREATE TRIGGER notes_new_finished AFTER INSERT ON sync.run FOR EACH ROW WHEN ((new.finished_at IS NOT NULL)) EXECUTE FUNCTION tenancy.note_event('id', 'sync_run.finished');
 CREATE TRIGGER run_kept BEFORE DELETE OR UPDATE OF tenant_id, id ON sync.run FOR EACH STATEMENT EXECUTE FUNCTION sync.keep_owners();
 CREATE TRIGGER run_never_emptied BEFORE TRUNCATE ON sync.run FOR EACH STATEMENT EXECUTE FUNCTION sync.keep_owners();
 alter table sync.run enable row level security;
@@ -294,6 +297,157 @@ create policy postern_sync_insert on sync.upload_chunk as permissive for insert 
 create policy postern_sync_select on sync.upload_chunk as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on sync.upload_chunk as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant delete, insert, select on table sync.upload_chunk to postern_sync;
+
+create table sync.webhook_delivery (
+  tenant_id uuid not null,
+  endpoint_id uuid not null,
+  event_id uuid not null,
+  resource_id uuid not null,
+  state text not null default 'pending'::text,
+  attempts integer not null default 0,
+  first_attempt_at timestamp(3) with time zone,
+  last_attempt_at timestamp(3) with time zone,
+  next_attempt_at timestamp(3) with time zone not null default now(),
+  status integer,
+  duration_ms integer,
+  error text,
+  answer text,
+  constraint webhook_delivery_pk PRIMARY KEY (tenant_id, endpoint_id, event_id),
+  constraint webhook_delivery_attempts_not_negative CHECK ((attempts >= 0)),
+  constraint webhook_delivery_state_known CHECK ((state = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text]))),
+  constraint webhook_delivery_endpoint_fk FOREIGN KEY (tenant_id, endpoint_id) REFERENCES sync.webhook_endpoint(tenant_id, id),
+  constraint webhook_delivery_event_fk FOREIGN KEY (tenant_id, event_id) REFERENCES sync.webhook_event(tenant_id, id)
+);
+CREATE INDEX webhook_delivery_due ON sync.webhook_delivery USING btree (tenant_id, endpoint_id, next_attempt_at) WHERE (state = 'pending'::text);
+CREATE INDEX webhook_delivery_of_event ON sync.webhook_delivery USING btree (tenant_id, event_id);
+CREATE INDEX webhook_delivery_of_resource ON sync.webhook_delivery USING btree (tenant_id, endpoint_id, resource_id, event_id) WHERE (state = 'pending'::text);
+CREATE INDEX webhook_delivery_pending ON sync.webhook_delivery USING btree (tenant_id, endpoint_id, event_id) WHERE (state = 'pending'::text);
+alter table sync.webhook_delivery enable row level security;
+alter table sync.webhook_delivery force row level security;
+create policy postern_sync_delete on sync.webhook_delivery as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_insert on sync.webhook_delivery as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on sync.webhook_delivery as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_update on sync.webhook_delivery as permissive for update to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on sync.webhook_delivery as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select, update on table sync.webhook_delivery to postern_sync;
+comment on column sync.webhook_delivery.event_id is 'Also the webhook-id, and the order of deliveries: later events have greater ids.';
+
+create table sync.webhook_endpoint (
+  tenant_id uuid not null,
+  id uuid not null default gen_random_uuid(),
+  url text not null,
+  description text not null,
+  events text[] not null,
+  ca text,
+  state text not null default 'enabled'::text,
+  failing_since timestamp(3) with time zone,
+  failures integer not null default 0,
+  retry_at timestamp(3) with time zone,
+  paused_at timestamp(3) with time zone,
+  last_delivered_at timestamp(3) with time zone,
+  last_error text,
+  created_by_type text not null,
+  created_by_id text not null,
+  created_by_label text not null,
+  created_at timestamp(3) with time zone not null default now(),
+  updated_at timestamp(3) with time zone not null default now(),
+  deleted_at timestamp(3) with time zone,
+  version integer not null default 1,
+  constraint webhook_endpoint_pk PRIMARY KEY (tenant_id, id),
+  constraint webhook_endpoint_events_some CHECK (((cardinality(events) >= 1) AND (cardinality(events) <= 50))),
+  constraint webhook_endpoint_paused_whole CHECK (((state = 'paused'::text) = (paused_at IS NOT NULL))),
+  constraint webhook_endpoint_state_known CHECK ((state = ANY (ARRAY['enabled'::text, 'disabled'::text, 'paused'::text])))
+);
+alter table sync.webhook_endpoint enable row level security;
+alter table sync.webhook_endpoint force row level security;
+create policy postern_sync_insert on sync.webhook_endpoint as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on sync.webhook_endpoint as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_update on sync.webhook_endpoint as permissive for update to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on sync.webhook_endpoint as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table sync.webhook_endpoint to postern_sync;
+comment on column sync.webhook_endpoint.id is 'Also the work that is granted to workers, hence random.';
+comment on column sync.webhook_endpoint.version is 'Counts edits; outcomes of deliveries leave it.';
+
+create table sync.webhook_event (
+  tenant_id uuid not null,
+  id uuid not null default uuidv7(),
+  type text not null,
+  resource_id uuid not null,
+  version integer,
+  occurred_at timestamp(3) with time zone not null,
+  created_at timestamp(3) with time zone not null default clock_timestamp(),
+  constraint webhook_event_pk PRIMARY KEY (tenant_id, id)
+);
+CREATE INDEX webhook_event_by_age ON sync.webhook_event USING btree (tenant_id, created_at);
+alter table sync.webhook_event enable row level security;
+alter table sync.webhook_event force row level security;
+create policy postern_sync_delete on sync.webhook_event as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_insert on sync.webhook_event as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on sync.webhook_event as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on sync.webhook_event as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select on table sync.webhook_event to postern_sync;
+
+create table sync.webhook_feed (
+  tenant_id uuid not null,
+  work_id uuid not null default gen_random_uuid(),
+  "position" bigint not null,
+  ordinal integer,
+  pruned_at timestamp with time zone,
+  constraint webhook_feed_pk PRIMARY KEY (tenant_id)
+);
+alter table sync.webhook_feed enable row level security;
+alter table sync.webhook_feed force row level security;
+create policy postern_sync_insert on sync.webhook_feed as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on sync.webhook_feed as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_update on sync.webhook_feed as permissive for update to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on sync.webhook_feed as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table sync.webhook_feed to postern_sync;
+comment on column sync.webhook_feed.work_id is 'The work that is granted to workers.';
+
+create table sync.webhook_secret (
+  tenant_id uuid not null,
+  endpoint_id uuid not null,
+  id uuid not null default uuidv7(),
+  sealed text not null,
+  created_at timestamp(3) with time zone not null default now(),
+  expires_at timestamp(3) with time zone,
+  constraint webhook_secret_pk PRIMARY KEY (tenant_id, endpoint_id, id),
+  constraint webhook_secret_form CHECK ((sealed ~ '^v1\.[A-Za-z0-9_-]{1,32}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$'::text)),
+  constraint webhook_secret_endpoint_fk FOREIGN KEY (tenant_id, endpoint_id) REFERENCES sync.webhook_endpoint(tenant_id, id)
+);
+alter table sync.webhook_secret enable row level security;
+alter table sync.webhook_secret force row level security;
+create policy postern_sync_delete on sync.webhook_secret as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_insert on sync.webhook_secret as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on sync.webhook_secret as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_update on sync.webhook_secret as permissive for update to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on sync.webhook_secret as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select, update on table sync.webhook_secret to postern_sync;
+comment on column sync.webhook_secret.expires_at is 'Set by a rotation: deliveries are also signed with it until then.';
+
+create table sync.webhook_trail (
+  tenant_id uuid not null,
+  id uuid not null default uuidv7(),
+  endpoint_id uuid not null,
+  type text not null,
+  at timestamp(3) with time zone not null default clock_timestamp(),
+  actor_type text not null,
+  actor_id text not null,
+  actor_label text not null,
+  detail jsonb not null default '{}'::jsonb,
+  constraint webhook_trail_pk PRIMARY KEY (tenant_id, id),
+  constraint webhook_trail_detail_object CHECK ((jsonb_typeof(detail) = 'object'::text)),
+  constraint webhook_trail_type_known CHECK ((type = ANY (ARRAY['created'::text, 'changed'::text, 'secret_rotated'::text, 'sent'::text, 'paused'::text, 'deleted'::text])))
+);
+CREATE INDEX webhook_trail_of_endpoint ON sync.webhook_trail USING btree (tenant_id, endpoint_id, id DESC);
+CREATE TRIGGER webhook_trail_never_emptied BEFORE TRUNCATE ON sync.webhook_trail FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER webhook_trail_only_grows BEFORE DELETE OR UPDATE ON sync.webhook_trail FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+alter table sync.webhook_trail enable row level security;
+alter table sync.webhook_trail force row level security;
+create policy postern_sync_insert on sync.webhook_trail as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on sync.webhook_trail as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on sync.webhook_trail as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select on table sync.webhook_trail to postern_sync;
 
 CREATE OR REPLACE FUNCTION sync.keep_owners()
  RETURNS trigger

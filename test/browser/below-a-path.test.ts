@@ -57,6 +57,7 @@ describe('a console that a proxy publishes below a path', () => {
     for (const [name, path] of [
       ['People and roles', '/settings/people'],
       ['Key policy', '/settings/policy'],
+      ['Webhooks', '/settings/webhooks'],
       ['Connectors', '/connectors'],
       ['Verify a receipt', '/verify'],
       ['API keys', '/settings/api-keys'],

@@ -17,6 +17,7 @@ import { keyTests } from './keys.ts'
 import { fillTenant } from './many-keys.ts'
 import { runTests } from './runs.ts'
 import { type World, closeReveal, copyKey, fillForm, open, openWorld, signInByHand, statusOf, submit } from './world.ts'
+import { webhookTests } from './webhooks.ts'
 
 // A browser and a whole system on a machine that may be busy.
 vi.setConfig({ testTimeout: 240_000 })
@@ -144,6 +145,7 @@ heldKeyTests(() => world)
 dialogTests(() => world)
 
 connectorTests(() => world)
+webhookTests(() => world)
 runTests(() => world)
 
 hostileTextTests(() => world)
@@ -264,7 +266,15 @@ test('every page is accessible (WCAG 2.2 AA), wide and narrow, light and dark', 
       { timeout: 60_000, interval: 500 },
     )
     .toContain('harbourline-auditor')
-  for (const name of ['People and roles', 'Key policy', 'Verify a receipt', 'Connectors', 'API keys', undefined]) {
+  for (const name of [
+    'People and roles',
+    'Key policy',
+    'Webhooks',
+    'Verify a receipt',
+    'Connectors',
+    'API keys',
+    undefined,
+  ]) {
     if (name === undefined) await page.goto(`${stack.consoleUrl}/nowhere`)
     else await open(page, name)
     await page.locator('[aria-busy]').first().waitFor({ state: 'detached' })

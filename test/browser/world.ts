@@ -54,7 +54,10 @@ async function newPage(context: BrowserContext, complaints: string[]): Promise<P
 }
 
 export async function openWorld(): Promise<World> {
-  const [stack, browser] = await Promise.all([startTestStack({ console: true, gateways: 2 }), startBrowser()])
+  const [stack, browser] = await Promise.all([
+    startTestStack({ console: true, gateways: 2, env: { POSTERN_SYNC_NETWORKS: '127.0.0.1/32' } }),
+    startBrowser(),
+  ])
   const complaints: string[] = []
   const tenants = { harbourline: await stack.createTenant('harbourline'), korvex: await stack.createTenant('korvex') }
   await stack.nameTenants(tenants)

@@ -33,6 +33,7 @@ const opening = {
   'GET /api/v1/openapi.json': ['nothing'],
   'GET /api/v1/openapi-agent.json': ['nothing'],
   'GET /docs': ['nothing'],
+  'GET /docs/reference.js': ['nothing'],
   'GET /problems/:slug': ['nothing'],
   'GET /.well-known/jwks.json': ['nothing'],
   'GET /api/v1/remediation-log/keys': ['nothing'],
@@ -56,6 +57,14 @@ const opening = {
   'PATCH /api/v1/key-policy': ['admin'],
   'GET /api/v1/key-policy/events': ['admin'],
   'GET /api/v1/members': ['admin'],
+  'POST /api/v1/webhooks': ['admin'],
+  'GET /api/v1/webhooks': ['admin'],
+  'GET /api/v1/webhooks/:id': ['admin'],
+  'PATCH /api/v1/webhooks/:id': ['admin'],
+  'DELETE /api/v1/webhooks/:id': ['admin'],
+  'POST /api/v1/webhooks/:id/rotate-secret': ['admin'],
+  'GET /api/v1/webhooks/:id/deliveries': ['admin'],
+  'POST /api/v1/webhooks/:id/deliveries': ['admin'],
 
   'GET /api/v1/changes': ['read:findings', 'read:universe'],
 

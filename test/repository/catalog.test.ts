@@ -64,6 +64,8 @@ const allowances = {
     'keys.prune_refusals(integer,integer)': 'housekeeping: gives a number',
     'keys.prune_log(bigint,numeric,integer)': 'housekeeping: gives numbers',
     'keys.prune_uses(integer,integer)': 'housekeeping: gives a number',
+    'keys.note_expiring()': 'housekeeping: gives nothing',
+    'findings.note_overdue()': 'housekeeping: gives nothing',
     'keys.review_keys(integer)': 'housekeeping: gives a number',
     'keys.assess_changed_keys()': 'a trigger; nobody calls it',
     'keys.assess_keys_of_member()': 'a trigger; nobody calls it',

@@ -215,7 +215,7 @@ describe('the published OpenAPI document', () => {
     const references = [...JSON.stringify(published).matchAll(/"\$ref":"#\/components\/(\w+\/[^"]+)"/g)].map(
       ([, reference = '']) => reference,
     )
-    const held = ['schemas', 'parameters', 'responses', 'headers'].flatMap((kind) =>
+    const held = ['schemas', 'parameters', 'responses', 'headers', 'examples'].flatMap((kind) =>
       Object.keys(asJson(components[kind])).map((name) => `${kind}/${name}`),
     )
     expect([...new Set(references)].toSorted()).toEqual(held.toSorted())
@@ -284,7 +284,7 @@ describe('the published OpenAPI document', () => {
       const shown =
         'example' in media
           ? [media['example']]
-          : Object.values(asJson(media['examples'])).map((each) => asJson(each)['value'])
+          : Object.values(asJson(media['examples'])).map((each) => resolve(each)['value'])
       for (const value of shown) expect([value, isValid(media['schema'], value)]).toEqual([value, true])
     }
   })

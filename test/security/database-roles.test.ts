@@ -267,10 +267,10 @@ describe.each(roles)('an attacker with the database role of the service %s', (ro
 /** Which ones they are, and why, test/repository/catalog.test.ts says. */
 const meantFor = {
   keys: /^keys\.|^tenancy\.(?:tenant_id|assert_operator|note_suspension)$/,
-  findings: /^tenancy\.(?:tenant_id|sequence_changes)$/,
+  findings: /^tenancy\.(?:tenant_id|sequence_changes)$|^findings\.note_overdue$/,
   universe: /^tenancy\.tenant_id$/,
   evidence: /^tenancy\.tenant_id$|^evidence\.(?:blob_is_recorded|upload_is_open)$/,
-  sync: /^tenancy\.(?:tenant_id|hold_work|issue_for_run|is_work_suspended)$/,
+  sync: /^tenancy\.(?:tenant_id|sequence_changes|hold_work|issue_for_run|is_work_suspended)$/,
 } as const
 
 const statistics = ['pg_stats', 'pg_stats_ext', 'pg_stats_ext_exprs'].map((view) => `select * from ${view}`)
@@ -342,14 +342,18 @@ test('only constraints that reveal nothing about other tenants are left out', ()
       'evidence.policy_pk',
       'evidence.tenant_usage_pk',
       'findings.log_end_pk',
+      'findings.overdue_scan_pk',
       'api_key_tenant_fk',
+      'keys.expiry_scan_pk',
       'key_policy_event_tenant_fk',
       'member_tenant_fk',
       'keys.policy_review_pk',
       'policy_review_tenant_fk',
       'keys.tenant_pk',
       'tenant_event_tenant_fk',
+      'sync.webhook_feed_pk',
       'tenancy.change_head_pk',
+      'tenancy.event_reader_pk',
       'tenancy.suspended_tenant_pk',
       'universe.reference_counter_pk',
       'universe.test_procedure_counter_pk',

@@ -21,7 +21,7 @@ let theirs: Side
 
 beforeAll(async () => {
   issuer = await startIssuer()
-  stack = await startTestStack({ env: { POSTERN_OIDC_ISSUER: issuer.url } })
+  stack = await startTestStack({ env: { POSTERN_OIDC_ISSUER: issuer.url, POSTERN_SYNC_NETWORKS: '127.0.0.1/32' } })
   const [gateway = ''] = stack.gateways
   ours = await fillSide(stack, gateway, issuer)
   theirs = await fillSide(stack, gateway, issuer)

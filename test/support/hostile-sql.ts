@@ -14,6 +14,7 @@ export const forbiddenStatements: readonly HostileStatement[] = [
     'postern_migrator',
     'postern_tenancy',
     'postern_keys_definer',
+    'postern_findings_definer',
     'postern_evidence_definer',
   ].flatMap((role) => [
     { aim: `to take on ${role}`, text: `set role ${role}` },

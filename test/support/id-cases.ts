@@ -286,6 +286,11 @@ export const cases: readonly Case[] = [
     (at) => post(`/connectors/${at}/test`, 'external_id,name\na,b\n', { 'content-type': 'text/csv' }),
   ],
   [
+    'deliveries',
+    'delivery to send again',
+    (at, of) => post(`/webhooks/${of.ids.webhooks}/deliveries`, { delivery_id: at }),
+  ],
+  [
     'Users',
     'member of a group',
     (at) => ({

@@ -21,6 +21,8 @@ export const kinds = [
   'connectors',
   'sync-runs',
   'api-keys',
+  'webhooks',
+  'deliveries',
   'Users',
   'Groups',
 ] as const
@@ -143,6 +145,23 @@ export async function fillSide(stack: TestStack, gateway: string, issuer: Runnin
   await made('/scim/v2/Users', { userName: 'u2', displayName: 'U', externalId: 'u2' })
   const group = await made('/scim/v2/Groups', { displayName: 'g1', members: [{ value: user }] })
   await made('/scim/v2/Groups', { displayName: 'g2' })
+  const asAdmin = async (path: string, body: unknown) => {
+    const answer = await send(gateway, `/api/v1${path}`, { method: 'POST', headers: asPerson, body })
+    expect(answer.status, answer.text).toBeLessThan(300)
+    return id.parse(answer.json).id
+  }
+  const endpoint = { url: 'https://127.0.0.1:9/', events: ['key.leaked'] }
+  const webhook = await asAdmin('/webhooks', endpoint)
+  const second = await asAdmin('/webhooks', endpoint)
+  await asAdmin(`/webhooks/${webhook}/deliveries`, {})
+  const delivery = await asAdmin(`/webhooks/${webhook}/deliveries`, {})
+  // An enabled endpoint would place changes of the feed between two requests.
+  for (const each of [webhook, second]) {
+    const headers = { ...asPerson, 'if-match': '*' }
+    const body = { state: 'disabled' }
+    const disabled = await send(gateway, `/api/v1/webhooks/${each}`, { method: 'PATCH', headers, body })
+    expect(disabled.status, disabled.text).toBe(200)
+  }
   return {
     tenantId: tenant.id,
     key,
@@ -170,6 +189,8 @@ export async function fillSide(stack: TestStack, gateway: string, issuer: Runnin
       connectors: connector,
       'sync-runs': runId,
       'api-keys': keyId,
+      webhooks: webhook,
+      deliveries: delivery,
       Users: user,
       Groups: group,
     },

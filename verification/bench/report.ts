@@ -18,6 +18,7 @@ import { isPinned } from './processes.ts'
 import { loadNow } from './stats.ts'
 import { table } from '../../test/support/table.ts'
 import { boundsOf, verdict } from './verdicts.ts'
+import type { WebhookSpeed } from './webhooks.ts'
 
 export interface Comparison {
   readonly leftOut: readonly string[]
@@ -43,6 +44,7 @@ export interface Figures {
   readonly console: ConsoleSpeed
   readonly 'parallel-writes': readonly ParallelWrites[]
   readonly neighbour: readonly Neighbour[]
+  readonly webhooks: WebhookSpeed
   readonly 'many-findings': FindingsScale
 }
 
@@ -109,6 +111,7 @@ export function printResults(results: Results): void {
   if (parts.console !== undefined) printConsole(parts.console.figures)
   if (parts['parallel-writes'] !== undefined) printParallelWrites(parts['parallel-writes'].figures)
   if (parts.neighbour !== undefined) printNeighbour(parts.neighbour.figures)
+  if (parts.webhooks !== undefined) printWebhooks(parts.webhooks.figures)
   if (parts['many-findings'] !== undefined) printScale(parts['many-findings'].figures)
   if (parts.revocation !== undefined) printRevocation(parts.revocation.figures)
   for (const [part, lines] of Object.entries(boundsOf(results)))
@@ -309,6 +312,24 @@ function printNeighbour(rows: readonly Neighbour[]): void {
   table(
     ['attack', 'p50 ms', 'p99 ms', '÷ quiet', 'requests', 'failures'],
     rows.map(({ attack, p50, p99, ratio, requests, failures }) => [attack, p50, p99, ratio, requests, failures]),
+  )
+}
+
+function printWebhooks(found: WebhookSpeed): void {
+  title('Webhooks, of which one endpoint hangs and one fails')
+  table(
+    ['events', 'a second', 'endpoints', 'p50 s', 'p99 s', 'MiB early', 'MiB late'],
+    [
+      [
+        String(found.events),
+        found.perSecond,
+        found.endpoints,
+        found.p50,
+        found.p99,
+        found.earlyMiB ?? '-',
+        found.lateMiB ?? '-',
+      ],
+    ],
   )
 }
 

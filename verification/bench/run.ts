@@ -33,6 +33,7 @@ import { measureRevocation } from './revocation.ts'
 import { loadNow, round } from './stats.ts'
 import { type System, seedKeys, startSystem } from './system.ts'
 import { failedVerdicts } from './verdicts.ts'
+import { measureWebhooks } from './webhooks.ts'
 import { readResults, writeResults } from '../../test/support/results.ts'
 
 const { quick, tiny, only, without, against } = parseArgs({
@@ -215,6 +216,8 @@ const measurements: { readonly [Part in keyof Figures]: (bench: Bench) => Promis
       standbyMs: 80,
     }),
   neighbour: async ({ system }) => await measureNeighbour(system, { findings: 955, seconds: isWhole ? 20 : 8 }),
+  webhooks: async ({ system }) =>
+    await measureWebhooks(system, { events: isWhole ? 10_000 : 200, endpoints: 10, perSecond: 50 }),
   'many-findings': async ({ system }) => await measureFindingsScale(system, scalePlan),
 }
 

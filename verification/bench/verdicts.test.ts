@@ -46,6 +46,16 @@ const writesOf = (ratio: number, failures: number) => [
 const neighbourOf = (failures: number) => [
   { attack: 'parallel and read', p50: 1, p99: 9, ratio: 9, requests: 9, failures } as const,
 ]
+const webhooksOf = (p99: number, lateMiB: number) => ({
+  events: 1,
+  endpoints: 10,
+  perSecond: 1,
+  healthyDeliveries: 8,
+  p50: 1,
+  p99,
+  earlyMiB: 200,
+  lateMiB,
+})
 const memoryOf = (...peaks: number[]) => peaks.map((peakMiB, at) => ({ rows: at, peakMiB }))
 
 test.each([
@@ -64,6 +74,8 @@ test.each([
   ['sync', { sync: part(syncOf(8, 3)) }, { sync: part(syncOf(8.1, 3)) }],
   ['sync', { sync: part(syncOf(8, 3)) }, { sync: part(syncOf(8, 3.1)) }],
   ['sync-memory', { 'sync-memory': part(memoryOf(200, 264, 136)) }, { 'sync-memory': part(memoryOf(200, 265)) }],
+  ['webhooks', { webhooks: part(webhooksOf(5, 264)) }, { webhooks: part(webhooksOf(5.1, 264)) }],
+  ['webhooks', { webhooks: part(webhooksOf(5, 264)) }, { webhooks: part(webhooksOf(5, 265)) }],
   ['parallel-writes', { 'parallel-writes': part(writesOf(0.7, 0)) }, { 'parallel-writes': part(writesOf(0.69, 0)) }],
   ['parallel-writes', { 'parallel-writes': part(writesOf(0.7, 0)) }, { 'parallel-writes': part(writesOf(1, 1)) }],
   ['neighbour', { neighbour: part(neighbourOf(0)) }, { neighbour: part(neighbourOf(1)) }],

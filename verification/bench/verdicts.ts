@@ -38,6 +38,16 @@ export function boundsOf({ parts }: Pick<Results, 'parts'>): Readonly<Record<str
     neighbour: (parts.neighbour?.figures ?? []).flatMap(({ attack, failures }) =>
       atMost(`failures of another tenant, attack: ${attack}`, 0, failures),
     ),
+    webhooks: [
+      ...atMost('seconds to a healthy endpoint, p99', 5, parts.webhooks?.figures.p99),
+      ...atMost(
+        'MiB from a fifth of the events to all',
+        64,
+        parts.webhooks?.figures.lateMiB === undefined || parts.webhooks.figures.earlyMiB === undefined
+          ? undefined
+          : parts.webhooks.figures.lateMiB - parts.webhooks.figures.earlyMiB,
+      ),
+    ],
     sync: [
       ...atMost('first import ÷ COPY', 8, sync?.firstRatio),
       ...atMost('no change ÷ COPY', 3, sync?.unchangedRatio),

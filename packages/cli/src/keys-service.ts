@@ -6,7 +6,7 @@ import { serverRejected, unavailable, unexpected } from './failure.ts'
 import type { Settings } from './settings.ts'
 
 export interface KeysRequest {
-  readonly method: 'GET' | 'POST' | 'PATCH'
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   readonly target: string
   /** Absent for requests of the platform. */
   readonly tenantId?: string

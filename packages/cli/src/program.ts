@@ -23,6 +23,7 @@ export function createProgram(context: CommandContext, writeError: (text: string
   addLogCommands(program, context)
   addSignInCommands(program, context)
   addConnectorCommands(program, context)
+  addWebhookCommands(program, context)
   addAgentCommands(program, context)
   return program
 }
@@ -31,7 +32,7 @@ const settingsHelp = `
 Settings come from the environment; without them, the command uses the system that \`npm start\` runs on this machine:
   POSTERN_HOME               folder of npm start (default .postern in the repository)
   POSTERN_KEYS_URL           origin of the keys service
-  POSTERN_SYNC_URL           origin of the sync service, for connectors rewrap-secrets
+  POSTERN_SYNC_URL           origin of the sync service, for webhooks and connectors rewrap-secrets
   POSTERN_URL                URL of a gateway, for connectors, mcp and keys report-leak
   POSTERN_API_KEY            key for connectors (admin:sync) and mcp (a secret; or POSTERN_API_KEY_FILE)
   POSTERN_SIGNING_OPERATOR   ring that signs as the operator (a secret; or POSTERN_SIGNING_OPERATOR_FILE)
@@ -405,6 +406,55 @@ function addConnectorCommands(program: Command, context: CommandContext): void {
   ).action(async (options) => await (await connectorCommands()).rewrapSecrets(context, options))
 }
 
+function addWebhookCommands(program: Command, context: CommandContext): void {
+  const webhooks = withExamples(
+    program.command('webhooks').description('Endpoints that get the events of a tenant').helpCommand(false),
+    'webhooks create https://hooks.harbourline.example/postern --tenant harbourline --event key.*',
+    'webhooks list --tenant harbourline',
+  )
+  const add = (name: string, description: string, example: string, argument?: readonly [string, string]) => {
+    const command = leaf(webhooks, name, description, `webhooks ${example} --tenant harbourline`)
+    const taken = argument === undefined ? command : command.argument(...argument)
+    return taken.requiredOption('--tenant <tenant>', 'slug or id')
+  }
+  const id = ['<id>', 'id of the endpoint'] as const
+  add(
+    'create',
+    'Set up an endpoint; its secret is shown once',
+    "create https://hooks.harbourline.example/postern --event 'key.*' finding.created",
+    ['<url>', 'https URL of the receiver'],
+  )
+    .requiredOption('--event <type...>', "types of events: '*', a group such as 'key.*', or key.revoked")
+    .option('--description <text>', 'what the endpoint is for')
+    .option('--ca <file>', 'certificates (PEM) to trust instead of the public ones')
+    .action(async (url, options) => await (await webhookCommands()).createWebhook(context, url, options))
+  add('list', 'List endpoints', 'list').action(
+    async (options) => await (await webhookCommands()).listWebhooks(context, options),
+  )
+  add('deliveries', 'List deliveries, newest first', `deliveries ${exampleId}`, id)
+    .option('--state <state>', 'pending, delivered or failed')
+    .option('--limit <number>', 'maximum number (default: 100)', parseLimit)
+    .action(async (given, options) => await (await webhookCommands()).listDeliveries(context, given, options))
+  add('test', 'Send a test event', `test ${exampleId}`, id).action(
+    async (given, options) => await (await webhookCommands()).sendWebhook(context, given, options),
+  )
+  add('redeliver', 'Send a delivery again', `redeliver ${exampleId} --delivery ${exampleId}`, id)
+    .requiredOption('--delivery <id>', 'id of the delivery')
+    .action(async (given, options) => await (await webhookCommands()).sendWebhook(context, given, options))
+  add('rotate-secret', 'Replace the secret, which is shown once', `rotate-secret ${exampleId}`, id)
+    .option('--overlap-hours <hours>', 'how long deliveries are also signed with the old secret', parseHours, 24)
+    .action(async (given, options) => await (await webhookCommands()).rotateWebhookSecret(context, given, options))
+  add('enable', 'Enable an endpoint that is disabled or paused', `enable ${exampleId}`, id).action(
+    async (given, options) => await (await webhookCommands()).setWebhookState(context, 'enabled', given, options),
+  )
+  add('disable', 'Stop sending to an endpoint', `disable ${exampleId}`, id).action(
+    async (given, options) => await (await webhookCommands()).setWebhookState(context, 'disabled', given, options),
+  )
+  add('delete', 'Delete an endpoint; deliveries that wait are dropped', `delete ${exampleId}`, id).action(
+    async (given, options) => await (await webhookCommands()).deleteWebhook(context, given, options),
+  )
+}
+
 function addRunCommands(connectors: Command, context: CommandContext): void {
   const run = ['<run>', 'id of the run'] as const
   const watch = ['--watch', 'follow the run, with a progress bar on standard error'] as const
@@ -465,6 +515,7 @@ Settings, each also as NAME_FILE:
 const connectorCommands = async () => await import('./commands/connectors.ts')
 const createCommand = async () => await import('./commands/create-connector.ts')
 const runCommands = async () => await import('./commands/runs.ts')
+const webhookCommands = async () => await import('./commands/webhooks.ts')
 const agentCommands = async () => await import('./commands/mcp.ts')
 const signInCommands = async () => await import('./commands/sign-in.ts')
 const logCommands = async () => await import('./commands/verify-log.ts')
@@ -506,6 +557,7 @@ function withExamples(command: Command, ...examples: readonly string[]): Command
 const parseRequests = wholeNumberTo(1_000_000_000)
 const parseLimit = wholeNumberTo(9_999_999)
 const parsePort = wholeNumberTo(65_535)
+const parseHours = wholeNumberTo(168)
 
 function wholeNumberTo(most: number): (text: string) => number {
   return (text) => {

@@ -26,6 +26,7 @@ import {
   openPeople,
   openTestProcedures,
 } from './universe.ts'
+import { type Webhooks, openWebhooks } from './webhooks.ts'
 
 /**
  * The API for one key or person. Methods throw PosternProblem if the API rejects a request; safe requests are retried.
@@ -46,6 +47,8 @@ export interface PosternClient {
   readonly keys: Keys
   /** Needs the access token of an administrator. */
   readonly custody: Custody
+  /** Needs the access token of an administrator. */
+  readonly webhooks: Webhooks
   /** Returns the caller and its scopes or roles. */
   whoami(options?: CallOptions): Promise<Whoami>
 }
@@ -67,6 +70,7 @@ export function createPosternClient(options: ConnectionOptions): PosternClient {
     sync: openSync(connection),
     keys: openKeys(connection),
     custody: openCustody(connection),
+    webhooks: openWebhooks(connection),
     whoami: async (callOptions = {}) => await connection.call('whoami', callOptions),
   }
 }

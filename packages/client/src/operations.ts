@@ -97,6 +97,15 @@ export const operations = {
   pushTestProcedures: ['POST', '/api/v1/sync/test-procedures'],
   pushPeople: ['POST', '/api/v1/sync/people'],
 
+  createWebhook: ['POST', '/api/v1/webhooks'],
+  listWebhooks: ['GET', '/api/v1/webhooks'],
+  getWebhook: ['GET', '/api/v1/webhooks/:id'],
+  updateWebhook: ['PATCH', '/api/v1/webhooks/:id'],
+  deleteWebhook: ['DELETE', '/api/v1/webhooks/:id'],
+  rotateWebhookSecret: ['POST', '/api/v1/webhooks/:id/rotate-secret'],
+  listWebhookDeliveries: ['GET', '/api/v1/webhooks/:id/deliveries'],
+  sendWebhook: ['POST', '/api/v1/webhooks/:id/deliveries'],
+
   createApiKey: ['POST', '/api/v1/api-keys'],
   listApiKeys: ['GET', '/api/v1/api-keys'],
   getApiKey: ['GET', '/api/v1/api-keys/:id'],

@@ -77,7 +77,10 @@ export function isSyncedList({ query }: Pick<Route, 'query'>): boolean {
 
 function keysOf(route: Route, status: number): HeaderKey[] {
   const keys: HeaderKey[] = ['RequestId', 'ApiVersion']
-  if (route.access.kind !== 'public' && status !== 401) keys.push('RateLimitPolicy', 'RateLimit', 'KeyExpiresAt')
+  if (route.access.kind !== 'public' && status !== 401) {
+    keys.push('RateLimitPolicy', 'RateLimit')
+    if (route.access.kind !== 'person') keys.push('KeyExpiresAt')
+  }
   if (status === 401) keys.push('Authenticate')
   if (status === 403) keys.push('ScopeChallenge')
   if (status === 409 && isRepeatable(route)) keys.push('RetryAfter')

@@ -34,6 +34,7 @@ export const tags = {
   'Resumable uploads': 'Evidence in pieces, by the tus protocol 1.0.',
   'Evidence in custody': 'For people: reading, reviewing, releasing and purging stored evidence.',
   Sync: 'Connectors that read other systems, their runs, and pushes into the universe.',
+  Webhooks: 'Signed requests to your own programs when something happens.',
   SCIM: 'Users and groups from identity providers (RFC 7644).',
 } as const
 export type Tag = keyof typeof tags

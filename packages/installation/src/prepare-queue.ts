@@ -17,7 +17,8 @@ export async function prepareQueue(migratorUrl: string): Promise<void> {
     await boss.start()
     for (const { name, ...options } of syncQueues) {
       await boss.createQueue(name, options)
-      await boss.updateQueue(name, options)
+      const { policy: _fixed, ...changeable } = { policy: undefined, ...options }
+      await boss.updateQueue(name, changeable)
     }
     await boss.stop({ graceful: false })
     await run(dropStatistics)

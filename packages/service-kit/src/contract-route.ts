@@ -122,7 +122,7 @@ export function registerContract<const R extends Route>(
     ...(memory === undefined ? {} : { repeatable: { memory, routeId: route.id, headers } }),
     method: route.method,
     path: route.path,
-    guard: { signedBy: upstream === 'keys' ? ['keys', 'operator'] : [upstream], access: route.access },
+    guard: { signedBy: isForOperators(route) ? [upstream, 'operator'] : [upstream], access: route.access },
     params: route.params,
     query: route.query ?? z.strictObject({}),
     body: route.body,
@@ -134,6 +134,11 @@ export function registerContract<const R extends Route>(
     ...(complete === undefined ? {} : { complete }),
     handler: handler as Registration['handler'],
   })
+}
+
+/** The operator's command administers keys and webhooks. */
+function isForOperators({ upstream, access }: Route): boolean {
+  return upstream === 'keys' || (upstream === 'sync' && access.kind === 'person')
 }
 
 export interface InternalRoute {

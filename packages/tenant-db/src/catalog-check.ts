@@ -28,6 +28,9 @@ const ownAllowances = {
     'tenancy.assert_operator()',
     // The change feed's triggers record the row's own tenant and are never called directly.
     'tenancy.note_changes()',
+    'tenancy.note_event()',
+    // Only definers with a schedule call it.
+    'tenancy.list_event_readers()',
     'tenancy.end_changes()',
     'tenancy.sequence_changes()',
     'tenancy.count_new_links()',

@@ -31,6 +31,7 @@ export const ownerRole = 'postern_owner'
 export const definerRoles: Readonly<Record<string, readonly string[]>> = {
   postern_tenancy: ['tenancy'],
   postern_keys_definer: ['keys'],
+  postern_findings_definer: ['findings'],
   postern_evidence_definer: ['evidence'],
 }
 

@@ -107,6 +107,7 @@ test('only definers see the rows of all tenants, each in its own schema', () => 
   expect(definerRoles).toEqual({
     postern_tenancy: ['tenancy'],
     postern_keys_definer: ['keys'],
+    postern_findings_definer: ['findings'],
     postern_evidence_definer: ['evidence'],
   })
 })
@@ -226,6 +227,7 @@ describe('in an empty cluster', () => {
         },
       ]),
       { ...closed, role: 'postern_evidence_definer', login: false, password: null },
+      { ...closed, role: 'postern_findings_definer', login: false, password: null },
       { ...closed, role: 'postern_keys_definer', login: false, password: null },
       { ...closed, role: 'postern_migrator', login: true, password: true, member_of: ['postern_owner'] },
       {
@@ -233,7 +235,7 @@ describe('in an empty cluster', () => {
         role: 'postern_owner',
         login: false,
         password: null,
-        member_of: ['postern_evidence_definer', 'postern_keys_definer', 'postern_tenancy'],
+        member_of: ['postern_evidence_definer', 'postern_findings_definer', 'postern_keys_definer', 'postern_tenancy'],
       },
       { ...closed, role: 'postern_tenancy', login: false, password: null },
     ]

@@ -4,6 +4,7 @@ import type { Config } from './config.ts'
 import { type Evidence, openEvidence } from './evidence/evidence.ts'
 import { type Universe, openUniverse } from './universe/universe.ts'
 import { createBadEndReporter } from './tracker-log/report-bad-end.ts'
+import { watchOverdue } from './overdue/watch.ts'
 import { type LogSealer, openLogSealer } from './tracker-log/sealer.ts'
 import { type CheckpointSigner, openCheckpointSigner } from './tracker-log/sign.ts'
 
@@ -37,6 +38,7 @@ export async function openDeps(
   const sealer = openLogSealer({ db: answering, checkpoints, logger, metrics })
   const universe = openUniverse(config.universe)
   const evidence = openEvidence(config.evidence)
+  const overdue = watchOverdue({ db, logger })
   return {
     db: answering,
     answers: openAnswerMemory(answering, 'findings'),
@@ -49,6 +51,7 @@ export async function openDeps(
     ready: async () => await db.ping('findings'),
     databaseId: async () => await db.databaseId(),
     close: async () => {
+      await overdue.stop()
       await sealer.close()
       await Promise.all([universe.close(), evidence.close()])
       await db.close()

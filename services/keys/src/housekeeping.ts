@@ -1,7 +1,7 @@
 import type { Logger, Registry } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import { Gauge } from '@prometheus-io/client'
-import { reviewKeys } from './health/store.ts'
+import { noteExpiring, reviewKeys } from './health/store.ts'
 import type { LeakReports } from './leak/reports.ts'
 import { createLogPruner } from './revocation/prune-log.ts'
 import { countLeases } from './revocation/store.ts'
@@ -56,6 +56,7 @@ export function startHousekeeping({
       logEntries.set(await log.prune())
       await db.system(async (tx) => await notePendingDenials(tx, maxRows))
       await db.system(async (tx) => await pruneUses(tx, maxRows))
+      await db.system(noteExpiring)
       const review = async () => await db.system(async (tx) => await reviewKeys(tx, reviewedAtOnce))
       for (let left = maxReviews; left > 0 && (await review()); left -= 1);
     } catch (error) {

@@ -10,6 +10,8 @@ import { scimDescriptionRoutes } from './scim/description-routes.ts'
 import { scimGroupRoutes } from './scim/group-routes.ts'
 import { scimSearchRoutes } from './scim/search-routes.ts'
 import { scimUserRoutes } from './scim/user-routes.ts'
+import { webhookDeliveryRoutes } from './webhooks/delivery/routes.ts'
+import { webhookRoutes } from './webhooks/endpoint/routes.ts'
 
 export function buildApp(app: App, deps: Deps): void {
   rememberAnswers(app, deps.answers)
@@ -23,4 +25,6 @@ export function buildApp(app: App, deps: Deps): void {
   scimGroupRoutes(app, deps)
   scimSearchRoutes(app, deps)
   scimDescriptionRoutes(app, deps)
+  webhookRoutes(app, deps)
+  webhookDeliveryRoutes(app, deps)
 }

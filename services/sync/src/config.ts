@@ -14,17 +14,19 @@ import { z } from 'zod'
 import { isNetwork } from './outbound/address-policy.ts'
 
 export interface Config extends BaseConfig {
-  /** Encrypts the secrets of connectors where they are stored. */
+  /** Encrypts the secrets of connectors and webhooks where they are stored. */
   readonly secretRing: KeyRing
   /** Concurrent runs of this process; 0 if it only serves requests. */
   readonly workers: number
+  /** Endpoints that this process sends events to at a time; 0 if it sends none. */
+  readonly webhookWorkers: number
   /** How often a worker polls for runs, in milliseconds. */
   readonly queuePollMs: number
   /** Ranges (CIDR) of the platform's network that sources may be in. */
   readonly networks: readonly string[]
   /** Days to keep errors of runs and changes that were only reviewed. Undefined: forever. */
   readonly keepDetailsDays: number | undefined
-  /** For addresses in SCIM responses. Undefined: addresses are paths. */
+  /** For addresses in SCIM responses and events. Undefined: addresses are paths. */
   readonly apiUrl: string | undefined
   readonly database: DatabaseConfig
   readonly universe: {
@@ -62,22 +64,27 @@ export const environment = {
   POSTERN_REVOKED_OPERATORS: settings.operatorNames.describe(
     'Names of operators whose credentials are rejected, separated by commas.',
   ),
-  POSTERN_SYNC_SECRETS: settings.keyRing.describe('Encrypts the credentials of connectors in the database. A secret.'),
+  POSTERN_SYNC_SECRETS: settings.keyRing.describe(
+    'Encrypts the credentials of connectors and the secrets of webhooks in the database. A secret.',
+  ),
   POSTERN_SYNC_WORKERS: settings
     .integer({ min: 0, max: 16, fallback: 2 })
     .describe('Runs that this process carries out at a time. 0: it only answers requests.'),
+  POSTERN_WEBHOOK_WORKERS: settings
+    .integer({ min: 0, max: 64, fallback: 8 })
+    .describe('Webhook endpoints that this process sends events to at a time. 0: it sends none.'),
   POSTERN_SYNC_POLL_MS: settings
     .integer({ min: 500, max: 60_000, fallback: 1_000 })
     .describe('How often a worker looks for a run, in milliseconds.'),
   POSTERN_SYNC_NETWORKS: networksSetting.describe(
-    'CIDR ranges of internal networks that may contain sources, separated by commas. Sources there can be read without TLS.',
+    'CIDR ranges of internal networks that may contain sources and webhook endpoints, separated by commas. Sources there can be read without TLS.',
   ),
   POSTERN_SYNC_KEEP_DETAILS_DAYS: settings
     .integer({ min: 0, max: 36_500, fallback: 0 })
     .describe('Days to keep errors of runs and changes that were only reviewed. 0: forever.'),
   POSTERN_API_URL: settings.publicUrl
     .optional()
-    .describe('The public URL of the API, for addresses in SCIM responses.'),
+    .describe('The public URL of the API, for addresses in SCIM responses and in events for webhooks.'),
   POSTERN_UNIVERSE_URL: settings.httpUrl.describe('Where the universe service listens.'),
   POSTERN_UNIVERSE_TIMEOUT_MS: settings
     .integer({ min: 100, max: 60_000, fallback: 20_000 })
@@ -97,6 +104,7 @@ export function readConfig(env: Environment): Config {
     ),
     secretRing: values.POSTERN_SYNC_SECRETS,
     workers: values.POSTERN_SYNC_WORKERS,
+    webhookWorkers: values.POSTERN_WEBHOOK_WORKERS,
     queuePollMs: values.POSTERN_SYNC_POLL_MS,
     networks: values.POSTERN_SYNC_NETWORKS,
     keepDetailsDays: values.POSTERN_SYNC_KEEP_DETAILS_DAYS || undefined,

@@ -19,6 +19,9 @@ import { runSchedule } from './schedule/due.ts'
 import { sourceTypes } from './source/index.ts'
 import { defaultLimits } from './source/limits.ts'
 import type { SourceLimits, SourceType } from './source/types.ts'
+import { deliver } from './webhooks/delivery/deliver.ts'
+import { measureWebhooks } from './webhooks/metrics.ts'
+import { readFeed } from './webhooks/feed/read-feed.ts'
 import { type WorkerParts, carryOut, endLostRun } from './worker/carry-out.ts'
 
 export interface Deps {
@@ -42,6 +45,9 @@ const now = (): Date => new Date()
 
 /** Longer than PostgreSQL lets the statements of workers run (`allowLongStatements`). */
 const workerQueryTimeoutMs = 130_000
+
+/** Shared by all workers, which hold none while they wait for a receiver. */
+const webhookConnections = 3
 
 export async function openDeps(
   config: Config,
@@ -101,6 +107,28 @@ export async function openDeps(
     lost: async (runId) => await traced('lost run', runId, async () => await endLostRun(parts, runId)),
   })
   working.catch((error: unknown) => logger.error({ event: 'queue_not_worked', err: error }))
+  const webhookDb = openTenantDb({
+    ...config.database,
+    maxConnections: webhookConnections,
+    connectAttempts: 3,
+    applicationName: 'postern-sync-webhooks',
+    observer: observeDatabase(metrics, 'webhooks'),
+  })
+  const webhooks = {
+    db: webhookDb,
+    outbound,
+    secretRing,
+    apiUrl: config.apiUrl,
+    logger,
+    metrics: measureWebhooks(metrics),
+  }
+  const sending = queue.workWebhooks(config.webhookWorkers, {
+    feed: async (workId) =>
+      await traced('webhook feed', workId, async () => await readFeed({ db: webhookDb, queue, logger }, workId)),
+    send: async (endpointId, signal) =>
+      await traced('webhook deliveries', endpointId, async () => await deliver(webhooks, endpointId, signal)),
+  })
+  sending.catch((error: unknown) => logger.error({ event: 'queue_not_worked', err: error }))
   return {
     db: answering,
     answers: openAnswerMemory(answering, 'sync'),
@@ -123,6 +151,7 @@ export async function openDeps(
       await queue.close()
       await universe.close()
       await workerDb.close()
+      await webhookDb.close()
       await db.close()
     },
   }

@@ -508,6 +508,16 @@ class CreateRecommendation(_CreateRecommendationRequired, total=False):
     custom: Dict[str, str | float | bool | None]
 
 
+class _CreateWebhookRequired(TypedDict):
+    url: str
+    events: WebhookEvents
+
+
+class CreateWebhook(_CreateWebhookRequired, total=False):
+    description: str
+    ca: str | None
+
+
 class CreatedApiKeyCreatedBy(TypedDict):
     type: str
     id: str
@@ -1764,10 +1774,18 @@ class RotateApiKey(TypedDict, total=False):
     expires_in: Literal["30d", "90d", "1y"]
 
 
+class RotateWebhookSecret(TypedDict, total=False):
+    overlap_hours: int
+
+
 class SafetyBreach(TypedDict):
     limit: Literal["max_deactivate_pct", "max_deactivate", "min_rows", "max_change_pct"]
     allowed: float
     actual: float
+
+
+class SendWebhook(TypedDict, total=False):
+    delivery_id: str
 
 
 class _SentEntityRequired(TypedDict):
@@ -2050,8 +2068,62 @@ class UpdateRecommendation(TypedDict, total=False):
     custom: Dict[str, str | float | bool | None]
 
 
+class UpdateWebhook(TypedDict, total=False):
+    url: str
+    events: WebhookEvents
+    description: str
+    ca: str | None
+    state: Literal["enabled", "disabled"]
+
+
+class WebhookHistoryItem(TypedDict):
+    type: Literal["created", "changed", "secret_rotated", "sent", "paused", "deleted"]
+    at: str
+    actor: Actor
+
+
+class _WebhookRequired(TypedDict):
+    id: str
+    url: str
+    description: str
+    events: List[str]
+    ca: str | None
+    state: Literal["enabled", "disabled", "paused"]
+    paused_at: str | None
+    failing_since: str | None
+    last_error: str | None
+    last_delivered_at: str | None
+    pending: int
+    secret_expires_at: str | None
+    created_at: str
+    created_by: Actor
+    updated_at: str
+    version: int
+    history: List[WebhookHistoryItem]
+
+
+class Webhook(_WebhookRequired, total=False):
+    secret: str
+
+
+class WebhookDelivery(TypedDict):
+    id: str
+    type: str
+    resource_id: str
+    occurred_at: str
+    state: Literal["pending", "delivered", "failed"]
+    attempts: int
+    last_attempt_at: str | None
+    next_attempt_at: str | None
+    status: int | None
+    duration_ms: int | None
+    error: str | None
+    answer: str | None
+
+
 ChangeAction = Literal["created", "updated", "deleted"]
 FindingsSummary = List[FindingsSummaryValueItem]
 JsonValue = Any
 KeyOwnerChoice = KeyOwnerChoiceValue | KeyOwnerChoiceValue2
 RecommendationDecision = Literal["accepted", "partially_accepted", "rejected"]
+WebhookEvents = List[Literal["*", "key.*", "finding.*", "action_plan.*", "evidence.*", "sync_run.*", "key.created", "key.rotated", "key.changed", "key.expiring", "key.expired", "key.revoked", "key.leaked", "key.used_from_new_address", "key.used_after_revocation", "finding.created", "finding.updated", "finding.became_overdue", "finding.deleted", "action_plan.created", "action_plan.updated", "action_plan.became_overdue", "action_plan.deleted", "evidence.uploaded", "evidence.quarantined", "sync_run.finished", "sync_run.needs_approval"]]

@@ -3,7 +3,25 @@ export const queueSchema = 'queue'
 /** In seconds. Then another worker gets the job. */
 export const workerSilenceSeconds = 10
 
-export const queueNames = { run: 'sync-run', schedule: 'sync-schedule', lost: 'sync-run-lost' } as const
+export const queueNames = {
+  run: 'sync-run',
+  schedule: 'sync-schedule',
+  lost: 'sync-run-lost',
+  webhookFeed: 'webhook-feed',
+  webhookSend: 'webhook-send',
+} as const
+
+/** With a singleton key, one job at most waits and one runs. */
+const oneEach = {
+  policy: 'stately',
+  retryLimit: 1000,
+  retryDelay: 1,
+  retryBackoff: true,
+  retryDelayMax: 30,
+  expireInSeconds: 300,
+  heartbeatSeconds: workerSilenceSeconds,
+  deleteAfterSeconds: 60,
+} as const
 
 /** A job that fails finally moves to `lost`. */
 export const syncQueues = [
@@ -37,4 +55,6 @@ export const syncQueues = [
     heartbeatSeconds: workerSilenceSeconds,
     deleteAfterSeconds: 86_400,
   },
+  { name: queueNames.webhookFeed, ...oneEach },
+  { name: queueNames.webhookSend, ...oneEach },
 ] as const

@@ -2,6 +2,7 @@ import { type Json, asJson, asList, mapMembers, omit, schemaNameOf } from './jso
 import { linesMediaType, pageMediaType } from '../media-types.ts'
 import { openApi } from '../openapi.ts'
 import type { Route } from '../route.ts'
+import { type SharedExamples, shareExamples } from './examples.ts'
 import { operationIdOf } from './operation-id.ts'
 import { type SharedParameters, shareParameters, simplifyParameter } from './parameters.ts'
 import {
@@ -92,7 +93,11 @@ export function* publishedOpenApiInTurns(exact: Json): Generator<undefined, Json
   }
   const parameters: SharedParameters = new Map()
   const problemCodes = commonProblemCodes(simple)
-  const shared = shareParameters(simple, parameters).map((each) => withoutProblemCodes(each, problemCodes))
+  const examples: SharedExamples = new Map()
+  const shared = shareExamples(
+    shareParameters(simple, parameters).map((each) => withoutProblemCodes(each, problemCodes)),
+    examples,
+  )
   yield
   const paths: Record<string, Record<string, unknown>> = {}
   for (const [at, [path, method]] of operationsOf(exact).entries()) (paths[path] ??= {})[method] = shared[at]
@@ -104,6 +109,7 @@ export function* publishedOpenApiInTurns(exact: Json): Generator<undefined, Json
       schemas: withoutUnused(published, [paths, [...responses.values()], [...parameters.values()]]),
       parameters: Object.fromEntries(parameters),
       responses: Object.fromEntries(responses),
+      examples: Object.fromEntries(examples),
       headers: components['headers'],
       securitySchemes,
     },
@@ -181,7 +187,7 @@ function withoutExports(response: Json): Json {
   if (columns === undefined) return response
   return {
     ...response,
-    description: `${String(response['description'])}. With \`Accept: application/x-ndjson\` or \`text/csv\`, or with \`format=ndjson\` or \`format=csv\` in the query, the whole list in that form. With \`envelope=true\`, an object with \`items\`, \`next\` and \`total\``,
+    description: `${String(response['description'])}. \`format=ndjson\` or \`csv\`: the whole list. \`envelope=true\`: an object with \`items\`, \`next\`, \`total\``,
     content: omit(content, linesMediaType, 'text/csv', pageMediaType),
     'x-columns': columns,
   }

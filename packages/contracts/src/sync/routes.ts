@@ -7,10 +7,13 @@ import { pushPeopleBodySchema } from '../universe/person.ts'
 import { entityFields } from '../universe/routes.ts'
 import { pushTestProceduresBodySchema } from '../universe/test-procedure.ts'
 import { connectorRoutes } from './connector-routes.ts'
+import { webhookRoutes } from './webhook-routes.ts'
 
 export * from './connector.ts'
 export * from './connector-routes.ts'
 export * from './run.ts'
+export * from './webhook.ts'
+export * from './webhook-routes.ts'
 
 export const pushedEntitySchema = z
   .strictObject({ external_id: externalIdSchema, parent_external_id: externalIdSchema.optional(), ...entityFields })
@@ -126,4 +129,11 @@ export const pushPeople = defineRoute({
   problems: ['invalid_content', 'conflict', 'content_too_large'],
 })
 
-export const syncRoutes = [...connectorRoutes, pushEntities, pushOrgStructure, pushTestProcedures, pushPeople] as const
+export const syncRoutes = [
+  ...connectorRoutes,
+  pushEntities,
+  pushOrgStructure,
+  pushTestProcedures,
+  pushPeople,
+  ...webhookRoutes,
+] as const

@@ -26,6 +26,7 @@ const RunPage = lazy(async () => ({ default: (await import('./connectors/run-pag
 const HealthPage = lazy(async () => ({ default: (await import('./health/health-page.tsx')).HealthPage }))
 const PeoplePage = lazy(async () => ({ default: (await import('./people/people-page.tsx')).PeoplePage }))
 const PolicyPage = lazy(async () => ({ default: (await import('./policy/policy-page.tsx')).PolicyPage }))
+const WebhooksPage = lazy(async () => ({ default: (await import('./webhooks/webhooks-page.tsx')).WebhooksPage }))
 const VerifyPage = lazy(async () => ({ default: (await import('./verify/verify-page.tsx')).VerifyPage }))
 
 export function App() {
@@ -67,6 +68,7 @@ function pageAt(path: string): ReactNode {
   if (path === '/settings/key-health') return <HealthPage />
   if (path === '/settings/people') return <PeoplePage />
   if (path === '/settings/policy') return <PolicyPage />
+  if (path === '/settings/webhooks') return <WebhooksPage />
   if (path === '/verify') return <VerifyPage />
   return <NotFoundPage />
 }

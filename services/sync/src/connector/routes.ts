@@ -12,12 +12,13 @@ import { internalPaths } from '@postern/contracts/internal'
 import { type App, assertIfMatch, contractRoute, internalRoute, problem, storedList } from '@postern/service-kit'
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
-import { digestOf } from '../digest.ts'
+import { configurationOf, etagOf } from '../etag.ts'
 import { allowWork, disallowWork, supersedeRuns } from '../run/store.ts'
 import { tidyEndedRuns } from '../run/tidy.ts'
 import { nextRun } from '../schedule/next-run.ts'
 import { SealError, rewrapSecret, sealSecret } from '../secret/seal.ts'
 import { findSecretsToSetAgain } from './destination.ts'
+import { resealWebhookSecrets } from '../webhooks/endpoint/store.ts'
 import { isPushed, keyFaults, setupFaults } from './rules.ts'
 import {
   type ConnectorState,
@@ -165,7 +166,11 @@ export function connectorRoutes(app: App, deps: Parts): void {
           return undefined
         }
       }
-      return { rewrapped: await db.write(context, async (tx) => await resealSecrets(tx, seal)), unreadable }
+      const rewrapped = await db.write(
+        context,
+        async (tx) => (await resealSecrets(tx, seal)) + (await resealWebhookSecrets(tx, seal)),
+      )
+      return { rewrapped, unreadable }
     },
   )
 }
@@ -180,16 +185,6 @@ function listRoute(app: App, { db }: Pick<Deps, 'db'>): void {
     keyOf: ({ key }) => key,
     show: (connector) => connector,
   })
-}
-
-/** Contains the version, which edits increment, and a digest, because runs and schedules change the response too. */
-function etagOf(connector: Connector): string {
-  return `"${connector.id}.${connector.version}.${digestOf(connector)}"`
-}
-
-/** The part of an ETag that edits are checked against: a run that ends meanwhile does not conflict. */
-function configurationOf(etag: string): string | undefined {
-  return /^"(?<configuration>[0-9a-f-]{36}\.\d+)\.[^"]*"$/.exec(etag)?.groups?.['configuration']
 }
 
 async function present(tx: Tx, id: string): Promise<Connector> {

@@ -26,6 +26,12 @@ export interface JobHandlers {
   lost(runId: string): Promise<void>
 }
 
+export interface WebhookHandlers {
+  /** Turns changes of a tenant into deliveries. */
+  feed(workId: string): Promise<void>
+  send(endpointId: string, signal: AbortSignal): Promise<void>
+}
+
 export class QueueNotStartedError extends Error {
   override readonly name = 'QueueNotStartedError'
 }
@@ -35,10 +41,15 @@ export interface Queue {
   /** Rejects with a 503 problem if the queue does not start in time. */
   sendRun(tx: JobTransaction, tenantId: string, runId: string): Promise<void>
   sendSchedule(tx: JobTransaction, connectorId: string, due: Date): Promise<void>
+  /** Nothing happens if such a job already waits. */
+  sendWebhookFeed(tx: JobTransaction, workId: string, delaySeconds: number): Promise<void>
+  sendWebhookDeliveries(tx: JobTransaction, endpointId: string): Promise<void>
   /** Makes the workers of this process poll now; others poll soon. */
-  wake(): void
+  wake(work?: keyof typeof queueNames): void
   /** Starts the workers. No tenant can occupy all of them if there are at least two. */
   work(workers: number, handlers: JobHandlers): Promise<void>
+  /** `workers`: endpoints that this process serves at a time. */
+  workWebhooks(workers: number, handlers: WebhookHandlers): Promise<void>
   /** Running jobs continue, and jobs can still be enqueued. */
   stopPolling(): Promise<void>
   close(): Promise<void>
@@ -103,7 +114,7 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
     await Promise.race([started, sleep(startWithinMs, undefined, { ref: false })])
     if (isStarted) return
     throw problem('service_unavailable', {
-      detail: 'Runs cannot be queued now. Try again in a moment.',
+      detail: 'Work cannot be queued now. Try again in a moment.',
       retryAfterSeconds: 5,
       cause: new QueueNotStartedError(),
     })
@@ -128,8 +139,17 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
       await startedInTime()
       await boss.send(queueNames.schedule, { id: connectorId, due: due.toISOString() }, options)
     },
-    wake: () => {
-      for (const { id, name } of boss.getWipData()) if (name === queueNames.run) boss.notifyWorker(id)
+    sendWebhookFeed: async (tx, workId, delaySeconds) => {
+      await startedInTime()
+      const options = { singletonKey: workId, startAfter: delaySeconds, db: asExecutor(tx) }
+      await boss.send(queueNames.webhookFeed, { id: workId }, options)
+    },
+    sendWebhookDeliveries: async (tx, endpointId) => {
+      await startedInTime()
+      await boss.send(queueNames.webhookSend, { id: endpointId }, { singletonKey: endpointId, db: asExecutor(tx) })
+    },
+    wake: (work = 'run') => {
+      for (const { id, name } of boss.getWipData()) if (name === queueNames[work]) boss.notifyWorker(id)
     },
     work: async (workers, handlers) => {
       await started
@@ -167,6 +187,12 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
       // Some workers may have started after `stopPolling` was called.
       if (stoppedPollingAt !== undefined) await stopWorkers()
     },
+    workWebhooks: async (workers, handlers) => {
+      await started
+      if (workers === 0 || stopping.signal.aborted || stoppedPollingAt !== undefined) return
+      await workWebhooks(boss, workers, Math.max(0.5, pollMs / 1000), handlers)
+      if (stoppedPollingAt !== undefined) await stopWorkers()
+    },
     stopPolling: async () => {
       stoppedPollingAt ??= performance.now()
       await stopWorkers()
@@ -178,6 +204,26 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
       await boss.stop({ graceful: true, timeout: Math.max(leastStopMs, stopWithinMs - elapsedMs) })
     },
   }
+}
+
+/** An endpoint occupies at most one worker. */
+async function workWebhooks(
+  boss: PgBoss,
+  workers: number,
+  pollingIntervalSeconds: number,
+  handlers: WebhookHandlers,
+): Promise<void> {
+  const options = { pollingIntervalSeconds, includeMetadata: true, batchSize: 1 } as const
+  const feeds = { ...options, localConcurrency: 2 } as const
+  await boss.work<{ id: string }, undefined, typeof feeds>(queueNames.webhookFeed, feeds, async ([job]) => {
+    if (job !== undefined) await hideError(handlers.feed(job.data.id))
+    return undefined
+  })
+  const sends = { ...options, localConcurrency: workers } as const
+  await boss.work<{ id: string }, undefined, typeof sends>(queueNames.webhookSend, sends, async ([job]) => {
+    if (job !== undefined) await hideError(handlers.send(job.data.id, job.signal))
+    return undefined
+  })
 }
 
 /** Retries until the database is available. */

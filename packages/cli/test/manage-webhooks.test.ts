@@ -1,0 +1,65 @@
+import { createdWebhookSchema, webhookDeliverySchema, webhookSchema } from '@postern/contracts'
+import { type TestStack, startTestStack } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { run } from '../src/run.ts'
+
+let stack: TestStack
+let tenant: { readonly id: string }
+const url = 'https://127.0.0.1:9/hook'
+
+beforeAll(async () => {
+  stack = await startTestStack({ env: { POSTERN_SYNC_NETWORKS: '127.0.0.1/32' } })
+  tenant = await stack.createTenant()
+})
+afterAll(async () => await stack.stop())
+
+async function postern(...args: string[]) {
+  const said = { out: '', err: '' }
+  const env = {
+    POSTERN_HOME: stack.home,
+    POSTERN_KEYS_URL: stack.serviceUrl('keys'),
+    POSTERN_SYNC_URL: stack.serviceUrl('sync'),
+  }
+  const code = await run(['webhooks', ...args, '--tenant', tenant.id], env, {
+    out: (text) => void (said.out += text),
+    err: (text) => void (said.err += text),
+    input: async () => '',
+    isTerminal: false,
+  })
+  return { code, ...said }
+}
+
+test('an operator sets up an endpoint, tests it, replaces its secret, and deletes it', async () => {
+  const made = await postern('create', url, '--event', 'key.*', '--description', 'Tickets', '--json')
+  expect(made, made.err).toMatchObject({ code: 0 })
+  const { id, secret } = createdWebhookSchema.parse(JSON.parse(made.out))
+  const listed = await postern('list')
+  expect(listed.out).toMatch(new RegExp(`${id} +${url} +enabled +key\\.\\* `))
+  expect(listed.out).not.toContain('whsec_')
+
+  const tested = await postern('test', id, '--json')
+  const delivery = webhookDeliverySchema.parse(JSON.parse(tested.out))
+  const deliveries = await postern('deliveries', id, '--limit', '5')
+  expect(deliveries.out).toContain(delivery.id)
+  expect((await postern('redeliver', id, '--delivery', delivery.id)).out).toContain(delivery.id)
+
+  const rotated = await postern('rotate-secret', id, '--overlap-hours', '2')
+  expect(rotated.out).toMatch(/whsec_/)
+  expect(rotated.out).not.toContain(secret)
+  const disabled = await postern('disable', id, '--json')
+  expect(webhookSchema.parse(JSON.parse(disabled.out))).toMatchObject({
+    state: 'disabled',
+    created_by: { type: 'operator' },
+  })
+  expect(await postern('test', id)).toMatchObject({ code: 3, err: expect.stringContaining('Enable it first') })
+  expect((await postern('enable', id)).out).toMatch(/state +enabled/)
+  expect(await postern('delete', id)).toMatchObject({ code: 0, out: expect.stringContaining('is deleted') })
+  expect(JSON.parse((await postern('list', '--json')).out)).toEqual([])
+})
+
+test('an unknown type and a private address are refused', async () => {
+  const unknown = await postern('create', url, '--event', 'key.eaten')
+  expect(unknown).toMatchObject({ code: 2, err: expect.stringContaining('key.eaten') })
+  const inside = await postern('create', 'https://10.0.0.1/hook', '--event', '*')
+  expect(inside).toMatchObject({ code: 3, err: expect.stringContaining('may not reach') })
+})

@@ -1,0 +1,31 @@
+import type { Logger } from '@postern/service-kit'
+import type { TenantDb } from '@postern/tenant-db'
+import { noteOverdue } from './store.ts'
+
+/** A new day in UTC is noticed within a minute. */
+const everyMs = 60_000
+
+export function watchOverdue({
+  db,
+  logger,
+}: {
+  readonly db: Pick<TenantDb, 'system'>
+  readonly logger: Pick<Logger, 'warn'>
+}): { stop(): Promise<void> } {
+  let running: Promise<void> | undefined
+  const timer = setInterval(() => {
+    running ??= db
+      .system(noteOverdue)
+      .catch((error: unknown) => logger.warn({ event: 'overdue_not_noted', err: error }))
+      .finally(() => {
+        running = undefined
+      })
+  }, everyMs)
+  timer.unref()
+  return {
+    stop: async () => {
+      clearInterval(timer)
+      await running
+    },
+  }
+}

@@ -1,0 +1,176 @@
+import { webhookRetryDays } from '@postern/contracts'
+import type { Logger } from '@postern/service-kit'
+import type { KeyRing } from '@postern/signed-context'
+import type { Outbound } from '../../outbound/outbound.ts'
+import { SealError } from '../../secret/seal.ts'
+import type { TenantDb } from '../../worker/store.ts'
+import {
+  type Outcome,
+  type Target,
+  findTarget,
+  listDue,
+  noteFailure,
+  noteSuccess,
+  pauseEndpoint,
+  recordOutcomes,
+} from './store.ts'
+import { noteInTrail } from '../endpoint/store.ts'
+import { endUnreadFeed } from '../feed/store.ts'
+import type { WebhookMetrics } from '../metrics.ts'
+import { type DueDelivery, bodyOf, endpointPauseSeconds, isGivenUp, retryInSeconds } from '../rules.ts'
+import { type SendResult, createSender } from './send.ts'
+import { openSigners } from '../sign.ts'
+import { openWorkerSession } from '../worker-session.ts'
+
+export interface DeliveryParts {
+  readonly db: TenantDb
+  readonly outbound: Outbound
+  readonly secretRing: KeyRing
+  readonly apiUrl: string | undefined
+  readonly logger: Logger
+  readonly metrics: WebhookMetrics
+  /** For one attempt, in milliseconds. */
+  readonly timeoutMs?: number
+}
+
+const batch = 100
+/** Requests to one endpoint at a time. */
+const concurrency = 8
+/** Then another endpoint gets the worker. */
+const sliceMs = 20_000
+const defaultTimeoutMs = 10_000
+
+const system = { type: 'system', id: 'webhooks', label: 'Postern' } as const
+
+/** Sends what is due to an endpoint. A crash before the outcome is stored sends it again with the same id. */
+export async function deliver(parts: DeliveryParts, endpointId: string, signal: AbortSignal): Promise<void> {
+  const { db, outbound, secretRing, timeoutMs = defaultTimeoutMs } = parts
+  const session = await openWorkerSession(db, endpointId)
+  if (session === undefined || session.isSuspended) return
+  const { tenantId } = session
+  const read = async <T>(work: Parameters<typeof db.write<T>>[1]): Promise<T> =>
+    await db.write({ assertion: await session.assertion() }, work)
+  const target = await read(async (tx) => await findTarget(tx, endpointId))
+  if (target === undefined) return
+  const signers = findSigners(secretRing, { tenantId, endpointId }, target)
+  if (signers === undefined) {
+    const error = 'The secret cannot be decrypted any more. Replace it.'
+    const failure = { retryInSeconds: endpointPauseSeconds(target.failures), error, giveUpAfterDays: webhookRetryDays }
+    await read(async (tx) => await noteFailure(tx, endpointId, failure))
+    return
+  }
+  const sender = createSender(outbound, { url: target.url, ca: target.ca, signers, timeoutMs, signal })
+  const until = performance.now() + sliceMs
+  try {
+    let isWorking = true
+    while (isWorking && !signal.aborted && performance.now() < until) {
+      const due = await read(async (tx) => await listDue(tx, endpointId, batch))
+      if (due.length === 0) return
+      const sent = await sendBatch(parts, due, sender.send, until)
+      isWorking = await read(async (tx) => {
+        await recordOutcomes(
+          tx,
+          endpointId,
+          sent.map(({ outcome }) => outcome),
+        )
+        return await recordEndpoint(parts, tx, { endpointId, tenantId, failures: target.failures }, sent)
+      })
+    }
+  } finally {
+    await sender.close()
+  }
+}
+
+/** Undefined if no secret can be decrypted. During an overlap, one is enough. */
+function findSigners(
+  ring: KeyRing,
+  endpoint: Parameters<typeof openSigners>[1],
+  { secrets }: Target,
+): ReturnType<typeof openSigners> | undefined {
+  const signers = secrets.flatMap((secret) => {
+    try {
+      return openSigners(ring, endpoint, [secret])
+    } catch (error) {
+      if (error instanceof SealError) return []
+      throw error
+    }
+  })
+  return signers.length === 0 ? undefined : signers
+}
+
+interface Sent {
+  readonly delivery: DueDelivery
+  readonly outcome: Outcome
+  readonly result: SendResult
+}
+
+/** Starts no more requests after a failure without a success, or when the time is over. */
+async function sendBatch(
+  { apiUrl, metrics }: Pick<DeliveryParts, 'apiUrl' | 'metrics'>,
+  due: readonly DueDelivery[],
+  send: (id: string, body: string) => Promise<SendResult | undefined>,
+  until: number,
+): Promise<readonly Sent[]> {
+  const sent: Sent[] = []
+  const waiting = due.values()
+  const mayStart = (): boolean =>
+    performance.now() < until && (sent.length === 0 || sent.some(({ result }) => result.error === null))
+  const work = async (): Promise<void> => {
+    while (mayStart()) {
+      const { value: delivery } = waiting.next()
+      if (delivery === undefined) return
+      const result = await send(delivery.eventId, bodyOf(delivery, apiUrl))
+      // The worker stops; the delivery stays due.
+      if (result === undefined) return
+      const outcome = outcomeOf(delivery, result)
+      metrics.attempted(outcome.state, delivery)
+      sent.push({ delivery, outcome, result })
+    }
+  }
+  await Promise.all(Array.from({ length: Math.min(concurrency, due.length) }, work))
+  return sent
+}
+
+function outcomeOf(delivery: DueDelivery, { status, durationMs, error, answer }: SendResult): Outcome {
+  const isLast = isGivenUp(delivery, new Date())
+  return {
+    eventId: delivery.eventId,
+    state: error === null ? 'delivered' : isLast ? 'failed' : 'pending',
+    nextInSeconds: retryInSeconds(delivery.attempts + 1),
+    status,
+    durationMs,
+    error,
+    answer,
+  }
+}
+
+const gone = 410
+
+/** Returns whether the endpoint works. */
+async function recordEndpoint(
+  { logger, metrics }: DeliveryParts,
+  tx: Parameters<typeof noteSuccess>[0],
+  {
+    endpointId,
+    tenantId,
+    failures,
+  }: { readonly endpointId: string; readonly tenantId: string; readonly failures: number },
+  sent: readonly Sent[],
+): Promise<boolean> {
+  if (sent.some(({ result }) => result.error === null)) return await noteSuccess(tx, endpointId)
+  const last = sent.at(-1)?.result
+  if (last === undefined || last.error === null) return false
+  const isFinal = await noteFailure(tx, endpointId, {
+    retryInSeconds: endpointPauseSeconds(failures),
+    error: last.error,
+    giveUpAfterDays: webhookRetryDays,
+  })
+  logger.info({ event: 'webhook_failed', endpoint_id: endpointId, tenant_id: tenantId, status: last.status })
+  if (!isFinal && last.status !== gone) return false
+  if (!(await pauseEndpoint(tx, endpointId))) return false
+  await noteInTrail(tx, endpointId, 'paused', system, { error: last.error })
+  await endUnreadFeed(tx)
+  metrics.paused()
+  logger.warn({ event: 'webhook_paused', endpoint_id: endpointId, tenant_id: tenantId, status: last.status })
+  return false
+}

@@ -1,0 +1,86 @@
+import { isSubscribed, webhookEventTypes, webhookRetryDays } from '@postern/contracts'
+
+export interface FedChange {
+  readonly position: string
+  readonly ordinal: number
+  readonly type: string
+  readonly resourceId: string
+  readonly version: number | null
+  readonly committedAt: Date
+}
+
+export interface Subscriber {
+  readonly id: string
+  readonly events: readonly string[]
+}
+
+export interface NewDelivery {
+  readonly endpointId: string
+  readonly eventId: string
+  readonly resourceId: string
+}
+
+export interface DueDelivery {
+  readonly eventId: string
+  readonly type: string
+  readonly resourceId: string
+  readonly version: number | null
+  readonly occurredAt: Date
+  readonly attempts: number
+  readonly firstAttemptAt: Date | null
+}
+
+/** Endpoints of a tenant. */
+export const mostEndpoints = 20
+
+/** In seconds after each attempt; the last one repeats. */
+const pauses = [5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800] as const
+
+export function retryInSeconds(attempts: number): number {
+  return pauses[Math.min(attempts, pauses.length) - 1] ?? pauses[0]
+}
+
+/** A failing endpoint is tried again at least once a minute, so that it recovers soon. */
+const longestEndpointPause = 60
+
+export function endpointPauseSeconds(failures: number): number {
+  return Math.min(longestEndpointPause, 5 * 2 ** Math.min(failures, 10))
+}
+
+const retryMs = webhookRetryDays * 86_400_000
+
+export function isGivenUp({ firstAttemptAt }: Pick<DueDelivery, 'firstAttemptAt'>, now: Date): boolean {
+  return firstAttemptAt !== null && now.getTime() - firstAttemptAt.getTime() > retryMs
+}
+
+/** Changes that nobody can subscribe to are left out. */
+export function planDeliveries(
+  changes: readonly FedChange[],
+  subscribers: readonly Subscriber[],
+): {
+  readonly events: readonly FedChange[]
+  readonly deliveriesOf: (ids: readonly string[]) => readonly NewDelivery[]
+} {
+  const events = changes.filter(
+    ({ type }) => type in webhookEventTypes && subscribers.some((each) => isSubscribed(each.events, type)),
+  )
+  return {
+    events,
+    deliveriesOf: (ids) =>
+      events.flatMap(({ type, resourceId }, index) =>
+        subscribers
+          .filter((subscriber) => isSubscribed(subscriber.events, type))
+          .map(({ id: endpointId }) => ({ endpointId, eventId: ids[index] ?? '', resourceId })),
+      ),
+  }
+}
+
+/** The body is the same for every attempt. `apiUrl`: undefined if links are paths. */
+export function bodyOf(
+  { type, resourceId, version, occurredAt }: Pick<DueDelivery, 'type' | 'resourceId' | 'version' | 'occurredAt'>,
+  apiUrl: string | undefined,
+): string {
+  const path = new Map<string, { readonly path: string }>(Object.entries(webhookEventTypes)).get(type)?.path ?? ''
+  const url = `${apiUrl ?? ''}${path.replace('{id}', resourceId)}`
+  return JSON.stringify({ type, timestamp: occurredAt.toISOString(), data: { id: resourceId, version, url } })
+}
