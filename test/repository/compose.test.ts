@@ -227,6 +227,26 @@ test('with compose.tls.yaml, PostgreSQL, PgBouncer and Redis require TLS and eve
   expect(settings + readFileSync(join(site, 'database.ini'), 'utf8')).not.toMatch(/^\[/m)
 })
 
+test('with compose.sign-in.yaml, gateway and console read the same file of providers', () => {
+  const { services: changed } = z
+    .looseObject({ services: z.record(z.string(), serviceSchema.partial()) })
+    .parse(parse(readFileSync(join(deploy, 'compose.sign-in.yaml'), 'utf8')))
+  expect(Object.keys(changed)).toEqual(['gateway', 'console'])
+  for (const [name, { environment, volumes }] of Object.entries(changed)) {
+    expect(environment).toEqual({
+      POSTERN_SIGN_IN: '',
+      POSTERN_OIDC_ISSUER: '',
+      POSTERN_SIGN_IN_FILE: '/etc/postern/sign-in.yaml',
+    })
+    expect(volumes?.[0]).toMatch(/^\$\{POSTERN_SIGN_IN_PATH:\?[^}]+\}:\/etc\/postern\/sign-in\.yaml:ro$/)
+    // The overlay only replaces what the service has.
+    expect(find(name).environment).toMatchObject({
+      POSTERN_SIGN_IN: expect.anything(),
+      POSTERN_OIDC_ISSUER: expect.anything(),
+    })
+  }
+})
+
 test('the build context contains every file of this folder that the image runs', () => {
   const dockerfile = readFileSync(join(deploy, 'Dockerfile'), 'utf8')
   const programs = [...dockerfile.matchAll(/"(deploy\/[\w.-]+)"/g)].map(([, path]) => `!${path}`)

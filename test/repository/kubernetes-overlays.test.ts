@@ -3,6 +3,8 @@ import { join } from 'node:path'
 import { findKubectl } from '@postern/local-stack/testing'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { readConfig as readConsoleConfig } from '../../services/console/src/config.ts'
+import { readConfig as readGatewayConfig } from '../../services/gateway/src/config.ts'
 import { base, findWorkload, provider, useKubernetes } from '../support/kubernetes-objects.ts'
 import { arrowsOf, renderOverlay, workloadsOf } from '../support/manifests.ts'
 
@@ -125,7 +127,10 @@ describe.skipIf(program === '')(
       const there = readdirSync(join(folder, 'kubernetes/components'))
       const chosen = readFileSync(join(folder, 'kubernetes/overlays/with-components/kustomization.yaml'), 'utf8')
       expect(render().length).toBeGreaterThan(20)
-      expect(there.filter((name) => !chosen.includes(`components/${name}\n`))).toEqual(['evidence-on-shared-volume'])
+      expect(there.filter((name) => !chosen.includes(`components/${name}\n`))).toEqual([
+        'evidence-on-shared-volume',
+        'sign-in-file',
+      ])
     })
 
     test('adds only the connections of its components', () => {
@@ -173,3 +178,34 @@ function secretName(volume: { readonly [name: string]: unknown }): string[] {
   const parsed = z.object({ secret: z.looseObject({ secretName: z.string() }) }).safeParse(volume)
   return parsed.success ? [parsed.data.secret.secretName] : []
 }
+
+describe.skipIf(program === '')('the production overlay with a file of sign-in providers', () => {
+  test('lets gateway and console read it, with the issuer left out of people.yaml', () => {
+    const own = join(folder, 'kubernetes/overlays/with-sign-in-file')
+    cpSync(join(folder, 'kubernetes/overlays/production'), own, { recursive: true })
+    const change = (name: string, from: string | RegExp, to: string) => {
+      const before = readFileSync(join(own, name), 'utf8')
+      const after = before.replace(from, to)
+      expect(after).not.toBe(before)
+      writeFileSync(join(own, name), after)
+    }
+    const component = '  - ../../components/evidence-on-shared-volume'
+    change('kustomization.yaml', component, `${component}\n  - ../../components/sign-in-file`)
+    change('people.yaml', /^.*POSTERN_OIDC_ISSUER.*\n/gm, '')
+    const objects = renderOverlay(program, own)
+    const file = join(folder, 'sign-in.yaml')
+    writeFileSync(file, 'providers: [{ name: Staff, issuer: https://sso.example }]')
+    for (const [name, readConfig] of [
+      ['gateway', readGatewayConfig],
+      ['console', readConsoleConfig],
+    ] as const) {
+      const found = findWorkload(objects, name)
+      expect(found.pod.volumes, name).toContainEqual({ name: 'sign-in', configMap: { name: 'postern-sign-in' } })
+      const mount = { name: 'sign-in', mountPath: '/etc/postern/sign-in', readOnly: true }
+      expect(found.pod.containers[0]?.['volumeMounts'], name).toContainEqual(mount)
+      const env = environmentOf(found)
+      expect(env['POSTERN_SIGN_IN_FILE'], name).toBe('/etc/postern/sign-in/sign-in.yaml')
+      expect(readConfig({ ...env, POSTERN_SIGN_IN_FILE: file }).providers, name).toHaveLength(1)
+    }
+  })
+})

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import type { DemoPerson } from './people.ts'
 
 const style = `
@@ -48,6 +49,27 @@ export function peoplePage(people: readonly DemoPerson[], action: string): strin
     return `<h2>${escape(tenant)}</h2>${buttons.join('')}`
   }
   return page('Who are you?', `<form method="post" action="${escape(action)}">${tenants.map(group).join('')}</form>`)
+}
+
+const submit = "document.getElementById('op.logoutForm').submit()"
+
+/** Allows the one script of the page. */
+export const signOutHeaders: Readonly<Record<string, string>> = {
+  ...pageHeaders,
+  'content-security-policy': `${pageHeaders['content-security-policy']}; script-src 'sha256-${hash('sha256', submit, 'base64')}'`,
+}
+
+/** The console has shown whose session it is, so nobody is asked again. `form` is the provider's. */
+export function signOutPage(form: string): string {
+  const answer = '<input type="hidden" form="op.logoutForm" name="logout" value="yes">'
+  const button = '<noscript><button form="op.logoutForm">Sign out</button></noscript>'
+  return page('Signing out', `${form}${answer}${button}<script>${submit}</script>`)
+}
+
+/** Without an ID token, another site may have sent the person here (OpenID Connect RP-Initiated Logout, section 2). */
+export function askSignOutPage(form: string): string {
+  const button = '<button form="op.logoutForm" name="logout" value="yes" autofocus>Sign out</button>'
+  return page('Sign out?', `${form}${button}<button form="op.logoutForm">Stay signed in</button>`)
 }
 
 export function escape(text: string): string {

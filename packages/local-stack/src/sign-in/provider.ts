@@ -1,7 +1,7 @@
 import { type KeyObject, generateKeyPairSync, randomBytes } from 'node:crypto'
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http'
 import { Provider } from 'oidc-provider'
-import { escape, page, pageHeaders, peoplePage } from './pages.ts'
+import { askSignOutPage, escape, page, pageHeaders, peoplePage, signOutHeaders, signOutPage } from './pages.ts'
 import type { DemoPerson } from './people.ts'
 
 export interface TokenShape {
@@ -174,9 +174,9 @@ function configuration(options: DevelopmentProviderOptions): ConstructorParamete
       rpInitiatedLogout: {
         enabled: true,
         logoutSource: (ctx, form) => {
-          const button = '<button form="op.logoutForm" name="logout" value="yes" autofocus>Sign out</button>'
-          ctx.set(pageHeaders)
-          ctx.body = page('Sign out?', `${form}${button}<button form="op.logoutForm">Stay signed in</button>`)
+          const isAsked = ctx.oidc.entities.IdTokenHint === undefined
+          ctx.set(isAsked ? pageHeaders : signOutHeaders)
+          ctx.body = isAsked ? askSignOutPage(form) : signOutPage(form)
         },
         postLogoutSuccessSource: (ctx) => {
           ctx.set(pageHeaders)
