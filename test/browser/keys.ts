@@ -174,6 +174,13 @@ export function keyTests(world: () => World): void {
       await page.getByRole('link', { name: 'Rotating' }).first().click()
       await page.getByRole('heading', { name: 'Audit trail' }).waitFor()
       await page.getByText('What it can call').waitFor()
+      const rotation = page.getByRole('region', { name: 'Rotation' })
+      await rotation.getByRole('row', { name: /^Old key/ }).waitFor()
+      await rotation.getByRole('row', { name: /^New key/ }).waitFor()
+      await rotation
+        .getByText(/^The old key (?:is still used|was used within the last day|has not been used yet)$/)
+        .waitFor()
+      await show(page, 'rotation')
       // In the person's zone, and exactly on hover.
       expect(await page.locator('.trail time').first().getAttribute('title')).toMatch(
         /^\d{4}-\d\d-\d\d [\d:.]{12} UTC$/,

@@ -17,6 +17,7 @@ import { CallableRoutes } from './callable-routes.tsx'
 import { ExplainCard } from './explain-card.tsx'
 import { ScopeList, StateBadge } from './key-parts.tsx'
 import { RefusalsCard } from './refusals-card.tsx'
+import { RotationCard } from './rotation-card.tsx'
 import { useKeys } from './keys-store.tsx'
 import { attentionOf, rotatedIds } from './select-keys.ts'
 import { UsedFrom } from './used-from.tsx'
@@ -55,15 +56,17 @@ function Key({ id, isAdmin }: { readonly id: string; readonly isAdmin: boolean }
   const usage = useResource(loadUsage)
   const events = useResource(loadEvents)
   const [open, setOpen] = useState<Open>()
+  const [revision, setRevision] = useState(0)
   const changed = () => {
     key.reload()
     events.reload()
+    setRevision((old) => old + 1)
   }
   return (
     <>
       <PageBoundary>
         {isAdmin ? (
-          <KeyPageOf keyRead={key} usage={usage} events={events} onOpen={setOpen} />
+          <KeyPageOf keyRead={key} usage={usage} events={events} revision={revision} onOpen={setOpen} />
         ) : (
           <AdminsOnly title="API key" />
         )}
@@ -79,10 +82,24 @@ interface KeyPageProps {
   readonly keyRead: Read<ApiKey>
   readonly usage: Read<ApiKeyUsage>
   readonly events: Read<Awaited<ReturnType<typeof listEvents>>>
+  /** Another one after each change. */
+  readonly revision: number
   readonly onOpen: (open: Open) => void
 }
 
-function KeyPageOf({ keyRead: key, usage, events, onOpen }: KeyPageProps) {
+/** Returns the newest successor of the key, from the list or from the audit trail. */
+function successorOf(
+  id: string,
+  keys: readonly ApiKey[] | undefined,
+  events: KeyPageProps['events']['resource'],
+): string | undefined {
+  const listed = keys?.find(({ rotated_from: from, state }) => from === id && state !== 'revoked')
+  if (listed !== undefined || events.state !== 'ready') return listed?.id
+  const made = events.value.events.find(({ detail }) => typeof detail['rotated_to'] === 'string')?.detail['rotated_to']
+  return typeof made === 'string' ? made : undefined
+}
+
+function KeyPageOf({ keyRead: key, usage, events, revision, onOpen }: KeyPageProps) {
   const now = useNow()
   const wasShown = useRef(false)
   const { resource } = key
@@ -112,7 +129,9 @@ function KeyPageOf({ keyRead: key, usage, events, onOpen }: KeyPageProps) {
   }
   const apiKey = key.resource.value
   const rotate = () => onOpen({ kind: 'rotate', apiKey })
-  const isRotated = rotated.has(apiKey.id)
+  const successorId = successorOf(apiKey.id, keys, events.resource)
+  const isRotated = keys === undefined ? successorId !== undefined : rotated.has(apiKey.id)
+  const [oldId, newId] = successorId === undefined ? [apiKey.rotated_from, apiKey.id] : [apiKey.id, successorId]
   return (
     <Page
       title={apiKey.label}
@@ -145,6 +164,15 @@ function KeyPageOf({ keyRead: key, usage, events, onOpen }: KeyPageProps) {
     >
       <OwnerLeft apiKey={apiKey} onEdit={() => onOpen({ kind: 'edit', apiKey })} />
       {isRotated ? undefined : <Warnings apiKey={apiKey} now={now} onRotate={rotate} />}
+      {oldId === null ? undefined : (
+        <RotationCard
+          key={`${oldId} ${revision}`}
+          oldId={oldId}
+          newId={newId}
+          now={now}
+          onEnd={(old) => onOpen({ kind: 'revoke', apiKey: old })}
+        />
+      )}
       <Facts apiKey={apiKey} now={now} />
       <UsageChart usage={usage.resource} onRetry={usage.reload} />
       <UsedFrom
