@@ -403,6 +403,7 @@ describe('PostgreSQL isolates tenants', () => {
           'keys.count_addresses(jsonb)',
           'keys.count_refusals(jsonb)',
           'keys.prune_refusals(integer,integer)',
+          'keys.note_expiring()',
           'keys.review_keys(integer)',
           'keys.assess_changed_keys()',
           'keys.assess_keys_of_member()',
