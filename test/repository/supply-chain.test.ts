@@ -25,6 +25,7 @@ const acceptable = new Set([
   'BSD-3-Clause',
   '0BSD',
   'BlueOak-1.0.0',
+  'MIT-0',
   'Unlicense',
   'CC0-1.0',
 ])

@@ -10,6 +10,7 @@ import {
   settings,
 } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
+import { emailSchema } from '@postern/contracts'
 import { z } from 'zod'
 import { isNetwork } from './outbound/address-policy.ts'
 
@@ -28,6 +29,8 @@ export interface Config extends BaseConfig {
   readonly keepDetailsDays: number | undefined
   /** For addresses in SCIM responses and events. Undefined: addresses are paths. */
   readonly apiUrl: string | undefined
+  /** Undefined: no e-mail. */
+  readonly mail: { readonly url: string; readonly from: string } | undefined
   readonly database: DatabaseConfig
   readonly universe: {
     /** Without a slash at the end. */
@@ -82,6 +85,17 @@ export const environment = {
   POSTERN_SYNC_KEEP_DETAILS_DAYS: settings
     .integer({ min: 0, max: 36_500, fallback: 0 })
     .describe('Days to keep errors of runs and changes that were only reviewed. 0: forever.'),
+  POSTERN_SMTP_URL: z
+    .string()
+    .refine((text) => text === '' || /^smtps?:\/\/[^\s]+$/.test(text), {
+      message: 'must be smtp://user:password@host:587, or smtps for TLS from the start',
+    })
+    .default('')
+    .describe('The mail server for events that administrators want by e-mail. A secret. Empty: no e-mail.'),
+  POSTERN_SMTP_FROM: z
+    .union([z.literal(''), emailSchema])
+    .default('')
+    .describe('The sender of e-mails. Needed with `POSTERN_SMTP_URL`.'),
   POSTERN_API_URL: settings.publicUrl
     .optional()
     .describe('The public URL of the API, for addresses in SCIM responses and in events for webhooks.'),
@@ -109,6 +123,7 @@ export function readConfig(env: Environment): Config {
     networks: values.POSTERN_SYNC_NETWORKS,
     keepDetailsDays: values.POSTERN_SYNC_KEEP_DETAILS_DAYS || undefined,
     apiUrl: values.POSTERN_API_URL,
+    mail: mailConfig(values.POSTERN_SMTP_URL, values.POSTERN_SMTP_FROM),
     database: databaseConfig(values),
     universe: {
       url: values.POSTERN_UNIVERSE_URL,
@@ -116,4 +131,8 @@ export function readConfig(env: Environment): Config {
       timeoutMs: values.POSTERN_UNIVERSE_TIMEOUT_MS,
     },
   }
+}
+
+function mailConfig(url: string, from: string): Config['mail'] {
+  return url === '' || from === '' ? undefined : { url, from }
 }

@@ -20,6 +20,7 @@ import { sourceTypes } from './source/index.ts'
 import { defaultLimits } from './source/limits.ts'
 import type { SourceLimits, SourceType } from './source/types.ts'
 import { deliver } from './webhooks/delivery/deliver.ts'
+import { type Mailer, openMailer } from './webhooks/delivery/mail.ts'
 import { measureWebhooks } from './webhooks/metrics.ts'
 import { readFeed } from './webhooks/feed/read-feed.ts'
 import { type WorkerParts, carryOut, endLostRun } from './worker/carry-out.ts'
@@ -35,6 +36,8 @@ export interface Deps {
   readonly secretRing: KeyRing
   readonly now: () => Date
   readonly locate: Locate
+  /** Undefined if e-mail is not configured. */
+  readonly mailer: Mailer | undefined
   ready(): Promise<void>
   databaseId(): Promise<string | undefined>
   drain(): Promise<void>
@@ -107,6 +110,7 @@ export async function openDeps(
     lost: async (runId) => await traced('lost run', runId, async () => await endLostRun(parts, runId)),
   })
   working.catch((error: unknown) => logger.error({ event: 'queue_not_worked', err: error }))
+  const mailer = config.mail === undefined ? undefined : openMailer(config.mail)
   const webhookDb = openTenantDb({
     ...config.database,
     maxConnections: webhookConnections,
@@ -118,6 +122,7 @@ export async function openDeps(
     db: webhookDb,
     outbound,
     secretRing,
+    mailer,
     apiUrl: config.apiUrl,
     logger,
     metrics: measureWebhooks(metrics),
@@ -140,6 +145,7 @@ export async function openDeps(
     secretRing,
     now,
     locate: createLocate(config.apiUrl),
+    mailer,
     databaseId: async () => await db.databaseId(),
     // Lists of connectors do not need the universe.
     ready: async () => {
@@ -152,6 +158,7 @@ export async function openDeps(
       await universe.close()
       await workerDb.close()
       await webhookDb.close()
+      mailer?.close()
       await db.close()
     },
   }

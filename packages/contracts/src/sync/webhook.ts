@@ -24,6 +24,7 @@ export const webhookEventTypes = {
   'evidence.quarantined': { meaning: 'The scanner found malware in a file', path: '/api/v1/evidence-files/{id}' },
   'sync_run.finished': { meaning: 'A run ended', path: '/api/v1/sync-runs/{id}' },
   'sync_run.needs_approval': { meaning: 'A run waits for approval', path: '/api/v1/sync-runs/{id}' },
+  'webhook.paused': { meaning: 'An endpoint was paused', path: '/api/v1/webhooks/{id}' },
   'webhook.test': { meaning: 'An administrator tests the endpoint', path: '/api/v1/webhooks/{id}' },
 } as const satisfies Readonly<Record<string, { readonly meaning: string; readonly path: string }>>
 export type WebhookEventType = keyof typeof webhookEventTypes
@@ -37,7 +38,7 @@ const groups = [...new Set(typeNames.map((name) => name.slice(0, name.indexOf('.
 export const webhookSubscriptions: readonly string[] = [
   '*',
   ...groups.map((group) => `${group}.*`),
-  ...typeNames.filter((name) => !name.startsWith('webhook.')),
+  ...typeNames.filter((name) => name !== 'webhook.test'),
 ]
 
 /** Whether an endpoint with these subscriptions gets the type. Tests are sent to every endpoint. */
@@ -66,7 +67,7 @@ const urlSchema = z
   .max(2000)
   .meta({
     description:
-      'An `https` URL at a public address, or in a network that the platform lists. Redirects are not followed.',
+      'An `https` URL at a public address, or in a network that the platform lists. Redirects are not followed. Or `mailto:` with up to ten addresses, if the platform has a mail server.',
     examples: ['https://hooks.harbourline.example/postern'],
   })
 

@@ -80,7 +80,26 @@ export function bodyOf(
   { type, resourceId, version, occurredAt }: Pick<DueDelivery, 'type' | 'resourceId' | 'version' | 'occurredAt'>,
   apiUrl: string | undefined,
 ): string {
-  const path = new Map<string, { readonly path: string }>(Object.entries(webhookEventTypes)).get(type)?.path ?? ''
-  const url = `${apiUrl ?? ''}${path.replace('{id}', resourceId)}`
-  return JSON.stringify({ type, timestamp: occurredAt.toISOString(), data: { id: resourceId, version, url } })
+  const data = { id: resourceId, version, url: urlOf({ type, resourceId }, apiUrl) }
+  return JSON.stringify({ type, timestamp: occurredAt.toISOString(), data })
 }
+
+/** Of the resource. A path if `apiUrl` is undefined. */
+export function urlOf(
+  { type, resourceId }: Pick<DueDelivery, 'type' | 'resourceId'>,
+  apiUrl: string | undefined,
+): string {
+  const path = new Map<string, { readonly path: string }>(Object.entries(webhookEventTypes)).get(type)?.path ?? ''
+  return `${apiUrl ?? ''}${path.replace('{id}', resourceId)}`
+}
+
+/** The addresses of a `mailto:` URL (RFC 6068), or undefined for another URL. */
+export function recipientsOf(url: string): readonly string[] | undefined {
+  if (!url.startsWith(mailScheme)) return undefined
+  return url
+    .slice(mailScheme.length)
+    .split(',')
+    .map((address) => address.trim())
+}
+
+const mailScheme = 'mailto:'

@@ -21,7 +21,7 @@ export function NewWebhookDialog({ onClose, onCreated }: Props) {
   const change = useChange()
 
   const create = async () => {
-    const isUrl = URL.canParse(url) && new URL(url).protocol === 'https:'
+    const isUrl = URL.canParse(url) && ['https:', 'mailto:'].includes(new URL(url).protocol)
     setFault(isUrl ? undefined : 'Enter an https URL, such as https://hooks.example.com/postern.')
     if (!isUrl) return
     await change.run(async (signal) => {
@@ -66,7 +66,7 @@ export function NewWebhookDialog({ onClose, onCreated }: Props) {
         maxLength={2000}
         autoFocus
         placeholder="https://hooks.example.com/postern"
-        help="A public address with https. Redirects are not followed."
+        help="A public address with https, or mailto:soc@example.com for e-mail. Redirects are not followed."
       />
       <TextBox
         label="Events"

@@ -90,7 +90,9 @@ function Endpoint({ webhook, onAsk }: { readonly webhook: Webhook; readonly onAs
   return (
     <section className="card" aria-labelledby={titleId}>
       <div className="card-head">
-        <h2 id={titleId}>{webhook.description === '' ? new URL(webhook.url).host : webhook.description}</h2>
+        <h2 id={titleId}>
+          {webhook.description === '' ? new URL(webhook.url).host || webhook.url : webhook.description}
+        </h2>
         <Badge tone={webhook.failing_since !== null && isEnabled ? 'warning' : tones[webhook.state]} hasDot>
           {webhook.failing_since !== null && isEnabled ? 'failing' : webhook.state}
         </Badge>

@@ -1,4 +1,4 @@
-import { webhookRetryDays } from '@postern/contracts'
+import { isSubscribed, webhookRetryDays } from '@postern/contracts'
 import type { Logger } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 import type { Outbound } from '../../outbound/outbound.ts'
@@ -15,10 +15,11 @@ import {
   recordOutcomes,
 } from './store.ts'
 import { noteInTrail } from '../endpoint/store.ts'
-import { endUnreadFeed } from '../feed/store.ts'
+import { endUnreadFeed, insertDeliveries, insertEvents, listSubscribers } from '../feed/store.ts'
 import type { WebhookMetrics } from '../metrics.ts'
-import { type DueDelivery, bodyOf, endpointPauseSeconds, isGivenUp, retryInSeconds } from '../rules.ts'
-import { type SendResult, createSender } from './send.ts'
+import { type DueDelivery, bodyOf, endpointPauseSeconds, isGivenUp, recipientsOf, retryInSeconds } from '../rules.ts'
+import { type Mailer, createMailSender } from './mail.ts'
+import { type SendResult, type Sender, createSender } from './send.ts'
 import { openSigners } from '../sign.ts'
 import { openWorkerSession } from '../worker-session.ts'
 
@@ -27,6 +28,8 @@ export interface DeliveryParts {
   readonly outbound: Outbound
   readonly secretRing: KeyRing
   readonly apiUrl: string | undefined
+  /** Undefined if e-mail is not configured. */
+  readonly mailer: Mailer | undefined
   readonly logger: Logger
   readonly metrics: WebhookMetrics
   /** For one attempt, in milliseconds. */
@@ -59,7 +62,11 @@ export async function deliver(parts: DeliveryParts, endpointId: string, signal: 
     await read(async (tx) => await noteFailure(tx, endpointId, failure))
     return
   }
-  const sender = createSender(outbound, { url: target.url, ca: target.ca, signers, timeoutMs, signal })
+  const recipients = recipientsOf(target.url)
+  const sender =
+    recipients === undefined
+      ? createSender(outbound, { url: target.url, ca: target.ca, signers, timeoutMs, signal })
+      : createMailSender(parts.mailer, { recipients, apiUrl: parts.apiUrl, signal })
   const until = performance.now() + sliceMs
   try {
     let isWorking = true
@@ -108,7 +115,7 @@ interface Sent {
 async function sendBatch(
   { apiUrl, metrics }: Pick<DeliveryParts, 'apiUrl' | 'metrics'>,
   due: readonly DueDelivery[],
-  send: (id: string, body: string) => Promise<SendResult | undefined>,
+  send: Sender['send'],
   until: number,
 ): Promise<readonly Sent[]> {
   const sent: Sent[] = []
@@ -119,7 +126,7 @@ async function sendBatch(
     while (mayStart()) {
       const { value: delivery } = waiting.next()
       if (delivery === undefined) return
-      const result = await send(delivery.eventId, bodyOf(delivery, apiUrl))
+      const result = await send(delivery, bodyOf(delivery, apiUrl))
       // The worker stops; the delivery stays due.
       if (result === undefined) return
       const outcome = outcomeOf(delivery, result)
@@ -169,8 +176,23 @@ async function recordEndpoint(
   if (!isFinal && last.status !== gone) return false
   if (!(await pauseEndpoint(tx, endpointId))) return false
   await noteInTrail(tx, endpointId, 'paused', system, { error: last.error })
+  await notifyOthers(tx, endpointId)
   await endUnreadFeed(tx)
   metrics.paused()
   logger.warn({ event: 'webhook_paused', endpoint_id: endpointId, tenant_id: tenantId, status: last.status })
   return false
+}
+
+/** Tells administrators at the other endpoints that this one was paused. */
+async function notifyOthers(tx: Parameters<typeof noteSuccess>[0], endpointId: string): Promise<void> {
+  const type = 'webhook.paused'
+  const others = (await listSubscribers(tx)).filter(({ id, events }) => id !== endpointId && isSubscribed(events, type))
+  if (others.length === 0) return
+  const [eventId = ''] = await insertEvents(tx, [
+    { type, resourceId: endpointId, version: null, committedAt: new Date() },
+  ])
+  await insertDeliveries(
+    tx,
+    others.map(({ id }) => ({ endpointId: id, eventId, resourceId: endpointId })),
+  )
 }

@@ -1,6 +1,7 @@
 import type { Webhook } from 'standardwebhooks'
 import type { Outbound, OutboundAnswer } from '../../outbound/outbound.ts'
 import { SourceReadError } from '../../source/source-read-error.ts'
+import type { DueDelivery } from '../rules.ts'
 import { signHeaders } from '../sign.ts'
 
 export interface SendResult {
@@ -13,7 +14,7 @@ export interface SendResult {
 
 export interface Sender {
   /** Undefined if `signal` was aborted. */
-  send(id: string, body: string): Promise<SendResult | undefined>
+  send(delivery: DueDelivery, body: string): Promise<SendResult | undefined>
   close(): Promise<void>
 }
 
@@ -41,7 +42,7 @@ export function createSender(
   const options = { maxBytes: Number.MAX_SAFE_INTEGER, maxSilenceMs: timeoutMs }
   const http = outbound.http(ca === null ? options : { ...options, ca })
   return {
-    send: async (id, body) => {
+    send: async ({ eventId: id }, body) => {
       const startedAt = performance.now()
       const timeout = AbortSignal.timeout(timeoutMs)
       const result = (status: number | null, error: string | null, answer: string | null): SendResult => ({

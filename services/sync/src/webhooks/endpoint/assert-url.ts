@@ -1,11 +1,24 @@
+import { isEmailAddress } from '@postern/contracts'
 import { problem } from '@postern/service-kit'
 import type { Outbound } from '../../outbound/outbound.ts'
 import { SourceReadError } from '../../source/source-read-error.ts'
+import type { Mailer } from '../delivery/mail.ts'
+import { recipientsOf } from '../rules.ts'
 
 const lookupMs = 5000
 
+const mostRecipients = 10
+
 /** Throws a 422 problem unless the URL can be delivered to. Each delivery checks the address again. */
-export async function assertEndpointUrl(outbound: Pick<Outbound, 'resolve'>, text: string): Promise<void> {
+export async function assertEndpointUrl(
+  { outbound, mailer }: { readonly outbound: Pick<Outbound, 'resolve'>; readonly mailer: Mailer | undefined },
+  text: string,
+): Promise<void> {
+  const recipients = recipientsOf(text)
+  if (recipients !== undefined) {
+    assertRecipients(recipients, mailer)
+    return
+  }
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined) throw invalid('invalid', 'must be a URL such as https://hooks.example.com/postern')
   if (url.protocol !== 'https:') throw invalid('not_encrypted', 'must use https')
@@ -18,6 +31,15 @@ export async function assertEndpointUrl(outbound: Pick<Outbound, 'resolve'>, tex
   } catch (error) {
     if (error instanceof SourceReadError) throw invalid(error.code, error.message)
     throw invalid('host_unknown', `names the host ${url.hostname}, which cannot be looked up: check it and try again`)
+  }
+}
+
+function assertRecipients(recipients: readonly string[], mailer: Mailer | undefined): void {
+  if (mailer === undefined) {
+    throw invalid('not_configured', 'cannot be an e-mail address, because the platform has no mail server')
+  }
+  if (recipients.length > mostRecipients || !recipients.every(isEmailAddress)) {
+    throw invalid('invalid', `must have one to ${mostRecipients} e-mail addresses, separated by commas`)
   }
 }
 

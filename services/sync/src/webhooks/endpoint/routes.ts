@@ -30,9 +30,9 @@ import { endUnreadFeed, startFeed } from '../feed/store.ts'
 import { mostEndpoints } from '../rules.ts'
 import { createSecret } from '../sign.ts'
 
-type Parts = Pick<Deps, 'db' | 'queue' | 'outbound' | 'secretRing'>
+type Parts = Pick<Deps, 'db' | 'queue' | 'outbound' | 'secretRing' | 'mailer'>
 
-export function webhookRoutes(app: App, { db, queue, outbound, secretRing }: Parts): void {
+export function webhookRoutes(app: App, { db, queue, outbound, secretRing, mailer }: Parts): void {
   const start = async (tx: Tx): Promise<void> => {
     const workId = await startFeed(tx)
     await allowWork(tx, workId)
@@ -41,7 +41,7 @@ export function webhookRoutes(app: App, { db, queue, outbound, secretRing }: Par
 
   contractRoute(app, createWebhook, async ({ body, context, answer, keepRefusal, log }) => {
     const actor = actorOf(context)
-    await assertEndpointUrl(outbound, body.url)
+    await assertEndpointUrl({ outbound, mailer }, body.url)
     const id = crypto.randomUUID()
     const secret = createSecret(secretRing, { tenantId: context.tenantId, endpointId: id })
     const made = await db.write(context, async (tx) => {
@@ -86,7 +86,7 @@ export function webhookRoutes(app: App, { db, queue, outbound, secretRing }: Par
   contractRoute(app, updateWebhook, async (input) => {
     const { params, body, context, answer, log } = input
     const actor = actorOf(context)
-    if (body.url !== undefined) await assertEndpointUrl(outbound, body.url)
+    if (body.url !== undefined) await assertEndpointUrl({ outbound, mailer }, body.url)
     const changed = await db.write(context, async (tx) => {
       const before = await findEndpointForChange(tx, params.id)
       if (before === undefined) throw problem('not_found')
