@@ -17,6 +17,7 @@ import { keepFuzzed, sumUp } from './keep.ts'
 import { createPool, harvest, marker } from './pool.ts'
 import { type Caller, type Draft, requestsFor } from './requests.ts'
 import { populate } from './population.ts'
+import { starters } from './starters.ts'
 import { type Wrong, startStandIn, startVagueOne, startYesSayer, wrongs } from './stand-in.ts'
 import { type Witness, openWitness } from './witness.ts'
 
@@ -41,7 +42,14 @@ beforeAll(async () => {
   process.stdout.write(`contract fuzzing: again with POSTERN_FUZZ_SEED=${seed}\n`)
   issuer = await startIssuer()
   stack = await startTestStack({
-    env: { POSTERN_OIDC_ISSUER: issuer.url, POSTERN_FAILED_ATTEMPTS: '1000000', POSTERN_PUBLIC_REQUESTS: '1000000' },
+    env: {
+      POSTERN_OIDC_ISSUER: issuer.url,
+      POSTERN_FAILED_ATTEMPTS: '1000000',
+      POSTERN_PUBLIC_REQUESTS: '1000000',
+      // A port without a server: e-mails fail.
+      POSTERN_SMTP_URL: 'smtp://127.0.0.1:9',
+      POSTERN_SMTP_FROM: 'postern@x.example',
+    },
   })
   const gateway = stack.gateways[0] ?? ''
   const [own, other, keyed] = [await stack.createTenant(), await stack.createTenant(), await stack.createTenant()]
@@ -74,6 +82,12 @@ beforeAll(async () => {
   }
   const listed = await send(gateway, '/api/v1/api-keys', { headers: { authorization: person } })
   harvest(pool, '/api/v1/api-keys', listed)
+  const [endpoint] = starters['sync.create-webhook'] ?? []
+  const asPerson = { headers: { authorization: person } }
+  for (let count = 0; count < 3; count += 1) {
+    await send(gateway, '/api/v1/webhooks', { ...asPerson, method: 'POST', body: endpoint })
+  }
+  harvest(pool, '/api/v1/webhooks', await send(gateway, '/api/v1/webhooks', asPerson))
   witness = await openWitness(stack.database.url('superuser'))
   const authorizationOf = (caller: Caller, route: Route): string | undefined =>
     caller === 'fit' && route.access.kind === 'person' ? person : credentials[caller]

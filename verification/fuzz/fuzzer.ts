@@ -23,7 +23,7 @@ export interface Fuzzer {
 
 /** Internals that no response may contain. */
 const inside =
-  /node_modules|\.ts:[0-9]+|SQLSTATE|\bpg_[a-z]|permission denied|violates |relation "|near "|duplicate key value|ECONN|ENOENT|postern-assertion|\bat (?:async )?[A-Za-z.]+ \(/
+  /node_modules|\.ts:[0-9]+|SQLSTATE|\bpg_[a-z]|permission denied|violates |relation "|near "|duplicate key value|ECONN|ENOENT|postern-assertion|\bat (?:async )?[A-Za-z.]+ \((?:[^)\n]*:[0-9]+|native|<anonymous>)/
 
 const withoutLeaseMs = 60_000
 
@@ -157,8 +157,8 @@ function reasonToRefuse(route: Route, { path, query, body }: FilledRequest): str
         list.length === 1 ? list[0]?.[1] : list.map(([, value]) => value),
       ]),
     )
-    // They accept unknown parameters, which other tools add to URLs.
-    const isPage = route.answers[200]?.mediaType === 'text/html'
+    // Pages and their script accept unknown parameters, which other tools add to URLs.
+    const isPage = ['text/html', 'text/javascript'].includes(route.answers[200]?.mediaType ?? '')
     if (!isPage && !(route.query ?? z.strictObject({})).safeParse(given).success) return 'the query'
     // The document must describe everything that is accepted.
     const published = publishedOf(route)

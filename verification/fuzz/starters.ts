@@ -22,6 +22,8 @@ export const starters: Readonly<Record<string, readonly unknown[]>> = {
   ],
   'keys.rotate': [{ overlap: '1h' }, { overlap: '0s', expires_in: '30d' }],
   'evidence.attach': [{ test_procedures: ['ext:k1'] }, { test_procedures: [marker('id', 'test-procedures', 0)] }],
+  'sync.create-webhook': [{ url: 'mailto:audit@x.example', description: 'Mail', events: ['key.*'] }],
+  'sync.update-webhook': [{ state: 'disabled' }, { state: 'enabled' }],
   'sync.scim-create-user': [
     { userName: 'k1', externalId: 'k1', emails: [{ value: 'k1@x.example', type: 'work' }] },
     { userName: 'k2', active: 'False', name: { givenName: 'A' }, [enterpriseUrn]: { department: 'D', division: 'V' } },

@@ -10,18 +10,19 @@ export interface Witness {
 
 /** A rejected request may change these. */
 const beside =
-  /idempotency_record|sync\.(run|connector|upload_chunk)|universe\.(import|source_row)|evidence\.upload|tenant_usage|log_checkpoint/
+  /idempotency_record|sync\.(run|connector|upload_chunk|webhook_(?:delivery|endpoint|event|feed))|universe\.(import|source_row)|evidence\.upload|tenant_usage|log_checkpoint/
 
 const sealedWithinMs = 60_000
 
-/** Usage is recorded all the time and does not count. */
-const ofKeys = [
+/** Usage is recorded and events are delivered all the time, which does not count. */
+const edits = [
   `select 'keys.api_key', concat(count(*), ' ', sum(version)) from keys.api_key`,
   `select 'keys.tenant', concat(count(*), ' ', sum(version), ' ', sum(policy_version)) from keys.tenant`,
   `select 'keys.api_key_event', count(*)::text from keys.api_key_event
     where type not in ('denied_expired', 'denied_revoked', 'denied_address', 'denied_scope', 'used_from_new_address')`,
   `select 'keys.key_policy_event', count(*)::text from keys.key_policy_event`,
   `select 'keys.revocation', count(*)::text from keys.revocation`,
+  `select 'sync.webhook_endpoint', concat(count(*), ' ', sum(version)) from sync.webhook_endpoint`,
 ]
 
 export async function openWitness(connectionString: string): Promise<Witness> {
@@ -37,7 +38,7 @@ export async function openWitness(connectionString: string): Promise<Witness> {
   const looks = seen.map(
     (name) => `select '${name}' as name, concat(count(*), ' ', max(xmin::text::bigint)) as state from ${name}`,
   )
-  const look = [...looks, ...ofKeys].join(' union all ')
+  const look = [...looks, ...edits].join(' union all ')
   const states = async (): Promise<Map<string, string>> => {
     const { rows } = await client.query<{ name: string; state: string }>(look)
     return new Map(rows.map(({ name, state }) => [name, state]))
