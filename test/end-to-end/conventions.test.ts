@@ -18,7 +18,13 @@ beforeAll(async () => {
   issuer = await startIssuer()
   stack = await startTestStack({
     gateways: 2,
-    env: { POSTERN_OIDC_ISSUER: issuer.url, POSTERN_OIDC_AUDIENCE: 'postern' },
+    env: {
+      POSTERN_OIDC_ISSUER: issuer.url,
+      POSTERN_OIDC_AUDIENCE: 'postern',
+      // A port without a server.
+      POSTERN_SMTP_URL: 'smtp://127.0.0.1:9',
+      POSTERN_SMTP_FROM: 'postern@harbourline.example',
+    },
   })
   gateway = stack.gateways[0] ?? ''
   other = stack.gateways[1] ?? ''
@@ -77,6 +83,29 @@ async function connectorOf(key: string): Promise<{ connector: string; run: strin
   const rows = Array.from({ length: 40 }, (_none, at) => `E${at},Good,process`)
   await run(rows, 'succeeded')
   return { connector, run: await run(['E1,Better,process', ...rows.slice(2), 'E99,,process'], 'partial') }
+}
+
+/** An endpoint with a delivery that failed. Disabled, so that neither changes any more. */
+async function webhookOf(authorization: string): Promise<string> {
+  const ask = async (method: 'GET' | 'POST' | 'PATCH', path: string, body?: object) =>
+    await send(gateway, `/api/v1/webhooks${path}`, {
+      method,
+      headers: { authorization, 'if-match': '*' },
+      ...(body === undefined ? {} : { body }),
+    })
+  const made = await ask('POST', '', {
+    url: 'mailto:audit@harbourline.example',
+    description: 'Mail',
+    events: ['sync_run.needs_approval'],
+  })
+  const { id } = z.object({ id: z.string() }).parse(made.json)
+  expect((await ask('POST', `/${id}/deliveries`)).status).toBe(200)
+  await vi.waitFor(async () => expect((await ask('GET', `/${id}/deliveries`)).json).toMatchObject([{ attempts: 1 }]), {
+    timeout: 60_000,
+    interval: 200,
+  })
+  expect((await ask('PATCH', `/${id}`, { state: 'disabled' })).status).toBe(200)
+  return id
 }
 
 const anything = z.array(z.unknown())
@@ -288,6 +317,7 @@ async function populate() {
     'hierarchy-nodes': node?.id ?? '',
     'test-procedures': 'ext:rec',
     people: 'ext:ada',
+    webhooks: await webhookOf(authorization),
   }
   // The last use of a key is reported at any time.
   const { id: idleKey } = await stack.createKey(tenant, { scopes: ['read:findings'] })
@@ -360,6 +390,7 @@ const changes: Readonly<Record<string, object>> = {
   'PATCH /api/v1/recommendations/:id': { text: 'Another' },
   'PATCH /api/v1/connectors/:id': { name: 'Another' },
   'PATCH /api/v1/evidence-policy': { retention_years: 9 },
+  'PATCH /api/v1/webhooks/:id': { description: 'Another' },
 }
 
 describe('every single resource', () => {
