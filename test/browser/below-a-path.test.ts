@@ -3,6 +3,7 @@
 import { type PrefixProxy, type TestStack, startPrefixProxy, startTestStack } from '@postern/local-stack/testing'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { z } from 'zod'
 import { startBrowser } from '../support/browser.ts'
 import { open, signInByHand } from './world.ts'
 
@@ -132,5 +133,17 @@ describe('the reference that a proxy publishes below a path', () => {
     expect(kept).not.toContain('postern_')
     expect(faults).toEqual([])
     await context.close()
+  })
+
+  test('shows the operation that a refusal links to', async () => {
+    const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['read:findings'] })
+    const target = `${gatewayProxy.url}/api/v1/entities/ext:a`
+    const refusal = await fetch(target, { headers: { authorization: `ApiKey ${key}` } })
+    const { documentation } = z.object({ documentation: z.string() }).parse(await refusal.json())
+    const reference = await browser.newPage()
+    await reference.goto(new URL(documentation, gatewayProxy.url).href)
+    const heading = reference.getByRole('heading', { name: 'Read an auditable entity' }).first()
+    await expect.poll(async () => (await heading.boundingBox())?.y, { timeout: 60_000 }).toBeLessThan(500)
+    await reference.close()
   })
 })

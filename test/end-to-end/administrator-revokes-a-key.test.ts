@@ -184,7 +184,7 @@ describe('an administrator', () => {
     )
     expect(refused.json).toMatchObject({
       granted_scopes: ['read:findings'],
-      documentation: '/docs#universe.list-entities',
+      documentation: '/docs#tag/audit-universe/GET/api/v1/entities',
     })
     expect((await send(other, '/api/v1/findings', { key })).status).toBe(200)
     const wider = await asPerson(['admin'], `/api/v1/api-keys/${id}`, {

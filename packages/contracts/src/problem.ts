@@ -96,7 +96,7 @@ export const problemSchema = z
     documentation: z
       .string()
       .optional()
-      .meta({ description: 'The operation in the reference', examples: ['/docs#findings.list'] }),
+      .meta({ description: 'The operation in the reference', examples: ['/docs#tag/findings/GET/api/v1/findings'] }),
     allowed: z.array(z.string()).optional(),
   })
   .meta({ id: 'Problem', description: 'Problem document (RFC 9457)' })

@@ -124,3 +124,9 @@ export interface RouteInputs<R extends Route> {
   readonly query: R['query'] extends z.ZodType ? z.output<R['query']> : Record<string, never>
   readonly body: R['body'] extends z.ZodType ? z.output<R['body']> : undefined
 }
+
+/** The operation in the reference, relative to the API. */
+export function referenceOf({ tag, method, path }: Pick<Route, 'tag' | 'method' | 'path'>): string {
+  const group = tag.toLowerCase().replaceAll(' ', '-')
+  return `/docs#tag/${group}/${method}${path.replaceAll(/:([a-z_]+)/g, '%7B$1%7D')}`
+}

@@ -68,7 +68,7 @@ test('a rejection for a missing scope challenges for it, and links to the operat
   expect(authorize(exchange, principal)?.answer).toMatchObject({
     required_scope: 'write:findings',
     granted_scopes: ['read:findings'],
-    documentation: '/postern/docs#findings.create',
+    documentation: '/postern/docs#tag/findings/POST/api/v1/findings',
     headers: ['www-authenticate', 'ApiKey realm="postern", error="insufficient_scope", scope="write:findings"'],
   })
 })
@@ -91,5 +91,8 @@ test('each scope that suffices has its own challenge, under the scheme of the cr
 test('a rejection for a missing role has no challenge, because no key can meet it', () => {
   const { authorize } = setUp()
   const refused = authorize(exchangeOf({ match: routeNamed('keys.list') }), principal)
-  expect(refused).toMatchObject({ code: 'role_required', answer: { headers: [], documentation: '/docs#keys.list' } })
+  expect(refused).toMatchObject({
+    code: 'role_required',
+    answer: { headers: [], documentation: '/docs#tag/api-keys/GET/api/v1/api-keys' },
+  })
 })

@@ -1,4 +1,4 @@
-import type { Route } from '@postern/contracts'
+import { type Route, referenceOf } from '@postern/contracts'
 import { denialOf } from '@postern/service-kit/access'
 import type { Principal } from './authenticate/principal.ts'
 import { challengeOf } from './authenticate/refusal-answer.ts'
@@ -47,7 +47,7 @@ function judge(exchange: Exchange, principal: Principal): Refusal | undefined {
       const denial = denialOf(match.route, principal)
       if (denial === undefined) return undefined
       const { code, ...answer } = denial
-      const documentation = `${exchange.basePath}/docs#${match.route.id}`
+      const documentation = `${exchange.basePath}${referenceOf(match.route)}`
       const challenge = code === 'insufficient_scope' ? scopeChallenge(exchange, principal, match.route) : []
       return refusal(code, { ...answer, documentation, headers: challenge })
     }

@@ -82,7 +82,7 @@ export const findingWords: Readonly<Record<string, Word>> = {
   allowed: ['The values that are allowed'],
   required_scope: ['The scope that the request needs', 'read:findings'],
   granted_scopes: ['The scopes that the credentials have', 'read:universe'],
-  documentation: ['The operation in the reference', '/docs#findings.list'],
+  documentation: ['The operation in the reference', '/docs#tag/findings/GET/api/v1/findings'],
   change: ['What happened to the resource'],
   kind: ['Kind of entry'],
   seq: ['Number of the entry, without gaps', 12],
