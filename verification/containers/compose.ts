@@ -207,6 +207,9 @@ export function attach(installation: Installation): Compose {
     POSTERN_TLS: installation.trust,
     POSTERN_OIDC_ISSUER: installation.issuer,
     POSTERN_OIDC_AUDIENCE: 'postern',
+    // A port without a server: e-mails fail.
+    POSTERN_SMTP_URL: 'smtp://127.0.0.1:9',
+    POSTERN_SMTP_FROM: 'postern@harbourline.example',
     POSTERN_UID: String(uid),
     POSTERN_GID: String(gid),
   }
