@@ -5,7 +5,7 @@ import { startReceiver } from '../../services/sync/test/webhook-support.ts'
 import { percentile, round } from './stats.ts'
 import type { System } from './system.ts'
 
-/** Events of one tenant that go to each of its endpoints, one of which hangs and one of which fails. */
+/** Events of one tenant go to each of its endpoints. One endpoint hangs, and one fails. */
 export interface WebhookSpeed {
   readonly events: number
   readonly endpoints: number

@@ -76,7 +76,7 @@ test('a key cannot manage endpoints, nor a person who is no administrator', asyn
 
 test.each([
   ['http://hooks.example', 'must use https'],
-  ['https://10.0.0.1/hook', 'may not reach'],
+  ['https://10.0.0.1/hook', 'cannot be used, because the host 10.0.0.1 is at an address that connectors may not reach'],
   ['https://[::1]/hook', 'may not reach'],
   ['https://169.254.169.254/latest', 'may not reach'],
   ['https://user:password@hooks.example', 'must not contain a password'],

@@ -19,7 +19,7 @@ import { createErrorKeeper } from './kept-errors.ts'
 const batchRows = 1000
 const batchBytes = 4 * 1024 * 1024
 
-/** A batch is sent only while the event loop turns, which reading from memory alone prevents. */
+/** Reading from memory never lets the event loop turn, and a batch is sent only when it does. */
 const rowsATurn = 100
 
 /** The most errors of one row that a run keeps. */

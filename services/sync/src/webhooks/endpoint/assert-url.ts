@@ -29,7 +29,7 @@ export async function assertEndpointUrl(
   try {
     await outbound.resolve(url.hostname, AbortSignal.timeout(lookupMs))
   } catch (error) {
-    if (error instanceof SourceReadError) throw invalid(error.code, error.message)
+    if (error instanceof SourceReadError) throw invalid(error.code, `cannot be used, because ${error.message}`)
     throw invalid('host_unknown', `names the host ${url.hostname}, which cannot be looked up: check it and try again`)
   }
 }
