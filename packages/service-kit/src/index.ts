@@ -47,6 +47,7 @@ export { boundPipelining, createPipelining, tooManyPipelined } from './bound-pip
 export { countPassedBytes } from './passed-bytes.ts'
 export { type Pressure, refuseWhenLate, tooBusy, watchEventLoop } from './pressure.ts'
 export { findNearest } from './nearest.ts'
+export { repeatEvery } from './repeat-every.ts'
 export { type OnUnreadable, answerClientError, answerProblems, isBrokenOff } from './problem-handler.ts'
 export { ProblemError, type ProblemOptions, databaseAway, problem } from './problem.ts'
 export {

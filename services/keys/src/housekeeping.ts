@@ -1,4 +1,4 @@
-import type { Logger, Registry } from '@postern/service-kit'
+import { type Logger, type Registry, repeatEvery } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import { Gauge } from '@prometheus-io/client'
 import { noteExpiring, reviewKeys } from './health/store.ts'
@@ -40,7 +40,6 @@ export function startHousekeeping({
     registers: [metrics],
   })
   const log = createLogPruner({ db, now, limit: maxRows })
-  let running: Promise<void> | undefined
 
   async function run(): Promise<void> {
     try {
@@ -64,16 +63,5 @@ export function startHousekeeping({
     }
   }
 
-  const timer = setInterval(() => {
-    running ??= run().finally(() => {
-      running = undefined
-    })
-  }, everyMs)
-  timer.unref()
-  return {
-    stop: async () => {
-      clearInterval(timer)
-      await running
-    },
-  }
+  return repeatEvery(everyMs, run)
 }

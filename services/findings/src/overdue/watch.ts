@@ -1,4 +1,4 @@
-import type { Logger } from '@postern/service-kit'
+import { type Logger, repeatEvery } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import { noteOverdue } from './store.ts'
 
@@ -12,20 +12,7 @@ export function watchOverdue({
   readonly db: Pick<TenantDb, 'system'>
   readonly logger: Pick<Logger, 'warn'>
 }): { stop(): Promise<void> } {
-  let running: Promise<void> | undefined
-  const timer = setInterval(() => {
-    running ??= db
-      .system(noteOverdue)
-      .catch((error: unknown) => logger.warn({ event: 'overdue_not_noted', err: error }))
-      .finally(() => {
-        running = undefined
-      })
-  }, everyMs)
-  timer.unref()
-  return {
-    stop: async () => {
-      clearInterval(timer)
-      await running
-    },
-  }
+  return repeatEvery(everyMs, async () => {
+    await db.system(noteOverdue).catch((error: unknown) => logger.warn({ event: 'overdue_not_noted', err: error }))
+  })
 }
