@@ -8,9 +8,9 @@ export interface Witness {
   close(): Promise<void>
 }
 
-/** A rejected request may change these. */
+/** A rejected request or scheduled work may change these. */
 const beside =
-  /idempotency_record|sync\.(run|connector|upload_chunk|webhook_(?:delivery|endpoint|event|feed))|universe\.(import|source_row)|evidence\.upload|tenant_usage|log_checkpoint/
+  /idempotency_record|overdue_(?:notice|scan)|sync\.(run|connector|upload_chunk|webhook_(?:delivery|endpoint|event|feed))|universe\.(import|source_row)|evidence\.upload|tenant_usage|log_checkpoint/
 
 const sealedWithinMs = 60_000
 
