@@ -550,6 +550,16 @@ create table keys.revocation_seq (
 grant select, update on table keys.revocation_seq to postern_keys_definer;
 comment on column keys.revocation_seq.mark is 'SHA-256, in hex, of the mark before and the last entry: "mark seq kind hash-or-tenant version revoked", in UTF-8';
 
+create table keys.route (
+  id text not null,
+  scopes text[] not null,
+  constraint route_pk PRIMARY KEY (id),
+  constraint route_id_length CHECK (((char_length(id) >= 1) AND (char_length(id) <= 64)))
+);
+grant select on table keys.route to postern_keys;
+grant insert, select, update on table keys.route to postern_keys_definer;
+comment on table keys.route is 'Every route that a release has had, and the scopes of which each one opens it.';
+
 create table keys.tenant (
   tenant_id uuid not null default uuidv7(),
   slug text not null,
@@ -639,6 +649,18 @@ create policy tenant_only on keys.tenant_event as restrictive for all to postern
 grant insert, select on table keys.tenant_event to postern_keys_definer;
 comment on table keys.tenant_event is 'Each change of a tenant by the operator, with the name and limits that it has from then on: only grows. A change and its event are one transaction.';
 comment on column keys.tenant_event.operator is 'The name that the operator goes by; null for a change by SQL.';
+
+create table keys.usage_watch (
+  single boolean not null default true,
+  counted_from timestamp with time zone not null default '-infinity'::timestamp with time zone,
+  seen_at timestamp with time zone not null default clock_timestamp(),
+  constraint usage_watch_pk PRIMARY KEY (single),
+  constraint usage_watch_one_row CHECK (single)
+);
+grant select on table keys.usage_watch to postern_keys;
+grant select, update on table keys.usage_watch to postern_keys_definer;
+comment on column keys.usage_watch.counted_from is 'Uses before this time may be missing, because a backup was restored.';
+comment on column keys.usage_watch.seen_at is 'When housekeeping last ran. A gap of more than an hour sets counted_from.';
 
 CREATE OR REPLACE FUNCTION keys.add_counts(counts jsonb, more jsonb)
  RETURNS jsonb
@@ -1371,6 +1393,33 @@ $function$;
 alter routine keys.list_tenants(text,integer) owner to postern_keys_definer;
 grant execute on routine keys.list_tenants(text,integer) to postern_keys;
 
+CREATE OR REPLACE FUNCTION keys.list_unneeded_scopes(of_tenant uuid, of_key uuid, granted text[])
+ RETURNS text[]
+ LANGUAGE sql
+ STABLE
+ SET search_path TO ''
+AS $function$
+  with used as (
+    select u.route, r.scopes
+      from (select distinct n.route
+              from keys.api_key_use as n
+             where n.tenant_id = of_tenant
+               and n.key_id = of_key
+               and n.day > (pg_catalog.clock_timestamp() at time zone 'UTC')::pg_catalog.date - 30) as u
+      left join keys.route as r on r.id = u.route)
+  select case
+    when exists (select from used where used.scopes is null) then '{}'
+    else array(
+      select s.name
+        from pg_catalog.unnest(array['read:universe', 'read:findings', 'write:evidence', 'write:findings', 'admin:sync']) as s (name)
+       where granted operator(pg_catalog.&&) array[s.name, pg_catalog.split_part(s.name, ':', 1) || ':*', '*']
+         and not exists (select from used where s.name = any (used.scopes))
+       order by s.name)
+    end
+$function$;
+grant execute on routine keys.list_unneeded_scopes(uuid,uuid,text[]) to postern_keys;
+grant execute on routine keys.list_unneeded_scopes(uuid,uuid,text[]) to postern_keys_definer;
+
 CREATE OR REPLACE FUNCTION keys.log_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -2049,6 +2098,22 @@ $function$;
 alter routine keys.revoke_leaked_keys(bytea[],jsonb[],text,text,text) owner to postern_keys_definer;
 grant execute on routine keys.revoke_leaked_keys(bytea[],jsonb[],text,text,text) to postern_keys;
 
+CREATE OR REPLACE FUNCTION keys.set_routes(routes jsonb)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  insert into keys.route as r (id, scopes)
+  select n.id, n.scopes
+    from pg_catalog.jsonb_to_recordset(routes) as n (id pg_catalog.text, scopes pg_catalog.text[])
+   order by n.id
+      on conflict (id) do update set scopes = excluded.scopes
+   where r.scopes <> excluded.scopes
+$function$;
+alter routine keys.set_routes(jsonb) owner to postern_keys_definer;
+grant execute on routine keys.set_routes(jsonb) to postern_keys;
+
 CREATE OR REPLACE FUNCTION keys.update_tenant(id_or_slug text, new_status text, new_name text, new_key_limit integer, new_tenant_limit integer, by_operator text)
  RETURNS TABLE(id uuid, slug text, name text, status text, key_limit integer, tenant_limit integer, version integer, created_at timestamp with time zone)
  LANGUAGE plpgsql
@@ -2076,3 +2141,18 @@ end
 $function$;
 alter routine keys.update_tenant(text,text,text,integer,integer,text) owner to postern_keys_definer;
 grant execute on routine keys.update_tenant(text,text,text,integer,integer,text) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.watch_usage()
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  update keys.usage_watch as w
+     set counted_from = case
+           when w.seen_at < pg_catalog.clock_timestamp() - interval '1 hour' then pg_catalog.clock_timestamp()
+           else w.counted_from end,
+         seen_at = greatest(w.seen_at, pg_catalog.clock_timestamp())
+$function$;
+alter routine keys.watch_usage() owner to postern_keys_definer;
+grant execute on routine keys.watch_usage() to postern_keys;

@@ -1,7 +1,7 @@
 // Functions for `page.evaluate` run in the browser.
 /// <reference lib="dom" />
 import { type ApiKey, apiKeySchema, keyPolicySchema, whoamiSchema } from '@postern/contracts'
-import { operator } from '@postern/local-stack/testing'
+import { ageKey, operator } from '@postern/local-stack/testing'
 import type { Page, Request, Route } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -283,6 +283,34 @@ export function keyTests(world: () => World): void {
       await page.getByRole('button', { name: 'Save' }).click()
       await from.getByText('Allowed only from 127.0.0.1').waitFor()
       expect(await page.getByRole('button', { name: /^Limit the key/ }).count()).toBe(0)
+      await open(page, 'API keys')
+    })
+
+    test('with scopes that it does not need is narrowed with one click', async () => {
+      const { page, stack } = world()
+      const { id } = await stack.createKey(world().tenants.harbourline, {
+        label: 'Roomy',
+        scopes: ['read:findings', 'read:universe'],
+      })
+      await page.reload()
+      await page.getByRole('link', { name: 'Roomy', exact: true }).click()
+      await page.getByText(/^Uses 0 of \d+ routes since/).waitFor()
+      await ageKey(stack.database, id, { days: 31, routes: ['findings.list'] })
+      await page.reload()
+      await page.getByText(/^Uses 1 of \d+ routes$/).waitFor()
+      await page.getByText('read:universe was never needed in the last 30 days').waitFor()
+      expect(await accessibilityFaults(page), 'the advice').toEqual([])
+      await show(page, 'right-size')
+      await page.getByRole('button', { name: 'Rotate to a narrower key…' }).click()
+      await page.getByRole('dialog').getByText('and only read:findings').waitFor()
+      await page.getByRole('button', { name: 'Cancel' }).click()
+      await page.getByRole('button', { name: 'Keep only read:findings' }).click()
+      await page.getByText('was never needed').waitFor({ state: 'detached' })
+      const scopes = await page.evaluate(
+        async (path) => (await (await fetch(path)).json()).scopes,
+        `/api/v1/api-keys/${id}`,
+      )
+      expect(scopes).toEqual(['read:findings'])
       await open(page, 'API keys')
     })
 

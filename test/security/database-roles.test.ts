@@ -335,6 +335,8 @@ test('only constraints that reveal nothing about other tenants are left out', ()
       'keys.gateway_lease_pk',
       'keys.github_report_pk',
       'keys.revocation_seq_pk',
+      'keys.route_pk',
+      'keys.usage_watch_pk',
       'postern_meta.migration_pk',
       'tenancy.assertion_secret_pk',
     ],

@@ -7,6 +7,7 @@ import {
   apiKeyUsageSchema,
 } from '@postern/contracts'
 import { tenantSchema } from '@postern/contracts/internal'
+import { ageKey } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type CommandWorld, openCommandWorld } from './command-world.ts'
 
@@ -266,6 +267,27 @@ test('keys bulk previews a change, and makes it with the version of the preview'
   expect((await postern([...select, '--label', 'Other'])).stderr).toContain('give revoke a --reason or nothing')
   const none = ['keys', 'bulk', 'revoke', '--tenant', tenant.slug, '--label-contains', 'No such label']
   expect((await postern(none)).stdout).toBe('No key is selected.\n')
+})
+
+test('keys right-size removes the scopes that a key did not need in 30 days', async () => {
+  const { id } = await createKey('--scope', 'read:universe')
+  const young = await postern(['keys', 'right-size', id])
+  expect(young).toMatchObject({ code: 0, stderr: '' })
+  expect(young.stdout).toMatch(/^It used 0 of the \d+ routes that it can call since \S+ \S+\. After 30 days, /)
+  expect((await show(id)).scopes).toEqual(['read:findings', 'read:universe'])
+  await ageKey(stack.database, id, { days: 31, routes: ['findings.list'] })
+  expect((await postern(['keys', 'usage', id])).stdout).toContain('Not needed: read:universe.')
+  const done = await postern(['keys', 'right-size', id])
+  expect(done.stdout).toContain('Its scopes: read:findings\n')
+  expect((await show(id)).scopes).toEqual(['read:findings'])
+  expect((await postern(['keys', 'right-size', id])).stdout).toContain('It needed every scope.')
+})
+
+test('keys rotate makes a key with fewer scopes', async () => {
+  const { id } = await createKey('--scope', 'read:universe')
+  expect((await postern(['keys', 'rotate', id, '--scope', 'write:findings'])).code).not.toBe(0)
+  const { stdout } = await postern(['keys', 'rotate', id, '--scope', 'read:findings', '--json'])
+  expect(createdApiKeySchema.parse(JSON.parse(stdout))).toMatchObject({ scopes: ['read:findings'], rotated_from: id })
 })
 
 test('keys usage shows where a key was used, and what was refused', async () => {

@@ -3,6 +3,8 @@ import type { TenantDb } from '@postern/tenant-db'
 import { Gauge } from '@prometheus-io/client'
 import { noteExpiring, reviewKeys } from './health/store.ts'
 import type { LeakReports } from './leak/reports.ts'
+import { scopesOfRoutes } from './right-sizing/right-size.ts'
+import { setRoutes, watchUsage } from './right-sizing/store.ts'
 import { createLogPruner } from './revocation/prune-log.ts'
 import { countLeases } from './revocation/store.ts'
 import { notePendingDenials, pruneUses } from './usage/store.ts'
@@ -40,6 +42,7 @@ export function startHousekeeping({
     registers: [metrics],
   })
   const log = createLogPruner({ db, now, limit: maxRows })
+  let hasSetRoutes = false
 
   async function run(): Promise<void> {
     try {
@@ -52,6 +55,9 @@ export function startHousekeeping({
     }
     await leaks.retry()
     try {
+      await db.system(watchUsage)
+      if (!hasSetRoutes) await db.system(async (tx) => await setRoutes(tx, scopesOfRoutes))
+      hasSetRoutes = true
       logEntries.set(await log.prune())
       await db.system(async (tx) => await notePendingDenials(tx, maxRows))
       await db.system(async (tx) => await pruneUses(tx, maxRows))

@@ -374,7 +374,13 @@ describe('PostgreSQL isolates tenants', () => {
     const violations = await checkCatalog(service.databaseUrl, {
       allow: {
         // They contain no tenant data: the position of the log, and the gateways.
-        tablesWithoutTenant: ['keys.github_report', 'keys.revocation_seq', 'keys.gateway_lease'],
+        tablesWithoutTenant: [
+          'keys.github_report',
+          'keys.revocation_seq',
+          'keys.gateway_lease',
+          'keys.route',
+          'keys.usage_watch',
+        ],
         // Looked up before the tenant is known, or by the platform; see README.md.
         definerFunctions: [
           'keys.log_change()',
@@ -404,6 +410,8 @@ describe('PostgreSQL isolates tenants', () => {
           'keys.count_refusals(jsonb)',
           'keys.prune_refusals(integer,integer)',
           'keys.note_expiring()',
+          'keys.set_routes(jsonb)',
+          'keys.watch_usage()',
           'keys.review_keys(integer)',
           'keys.assess_changed_keys()',
           'keys.assess_keys_of_member()',
@@ -416,6 +424,8 @@ describe('PostgreSQL isolates tenants', () => {
         // A hash of 256 random bits, a slug from the operator, the log's own number.
         globalIndexes: [
           'keys.github_report_pk',
+          'keys.route_pk',
+          'keys.usage_watch_pk',
           'keys.api_key_hash_unique',
           'keys.tenant_slug_unique',
           'keys.revocation_pk',

@@ -161,6 +161,7 @@ class ApiKeyUsage(TypedDict):
     refused: List[ApiKeyUsageRefusedItem]
     other_refusals: int
     last_refusals: List[RefusedRequest]
+    right_sizing: RightSizing
 
 
 class AuditableEntity(TypedDict):
@@ -1759,6 +1760,15 @@ class RevokedApiKey(TypedDict):
     enforcement: Enforcement | None
 
 
+class RightSizing(TypedDict):
+    counted_from: str
+    complete: bool
+    routes_callable: int
+    routes_used: int
+    unneeded_scopes: List[Literal["read:universe", "read:findings", "write:evidence", "write:findings", "admin:sync"]]
+    suggested_scopes: List[Literal["read:universe", "read:findings", "write:evidence", "write:findings", "admin:sync"]] | None
+
+
 class Risk(TypedDict):
     rating: Literal["critical", "high", "medium", "low"]
     score: float
@@ -1772,6 +1782,7 @@ class RiskInput(TypedDict):
 class RotateApiKey(TypedDict, total=False):
     overlap: str
     expires_in: Literal["30d", "90d", "1y"]
+    scopes: List[Literal["read:universe", "read:findings", "write:evidence", "write:findings", "admin:sync", "read:*", "write:*", "admin:*", "*"]]
 
 
 class RotateWebhookSecret(TypedDict, total=False):

@@ -210,18 +210,23 @@ export async function revokeKey(
 export async function rotateKey(
   context: CommandContext,
   id: string,
-  options: KeyOptions & { readonly overlap?: string; readonly expires?: string },
+  options: KeyOptions & { readonly overlap?: string; readonly expires?: string; readonly scope?: readonly string[] },
 ): Promise<void> {
-  const { overlap = '24h', expires } = options
+  const { overlap = '24h', expires, scope } = options
   if (!/^(?:0|[1-9][0-9]{0,3})[smhd]$/.test(overlap)) throw usage('--overlap must be 0s to 7d, such as 90m or 24h')
   if (expires !== undefined) assertWords('--expires', [expires], ['30d', '90d', '1y'])
+  if (scope !== undefined) assertWords('--scope', scope, grantableScopes)
   const created = await withKeysService(context.env, async (service) => {
     const { key, tenantId } = await findKey(service, id, options.tenant)
     const { body } = await service.call({
       method: 'POST',
       target: `${path}/${key.id}/rotate`,
       tenantId,
-      body: { overlap, ...(expires === undefined ? {} : { expires_in: expires }) },
+      body: {
+        overlap,
+        ...(expires === undefined ? {} : { expires_in: expires }),
+        ...(scope === undefined ? {} : { scopes: scope }),
+      },
       noResponseAdvice: 'A key may have been created whose value is lost. Find it with `keys list` and revoke it',
     })
     return parseAnswer(createdApiKeySchema, body)

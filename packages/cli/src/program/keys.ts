@@ -146,13 +146,20 @@ export function addKeyCommands(program: Command, context: CommandContext): void 
   )
     .option('--overlap <time>', 'how long the old key remains valid: 0s to 7d', '24h')
     .option('--expires <when>', '30d, 90d or 1y (default: the original lifetime of the old key)')
+    .option('--scope <scope...>', 'fewer scopes for the new key (default: those of the old key)')
     .action(async (id, options) => await (await keyCommands()).rotateKey(context, id, options))
   keyLeaf(
     keys,
     'usage',
-    'Show where a key was used in the last 30 days, and its last refusals',
+    'Show where a key was used in the last 30 days, its last refusals, and scopes that it does not need',
     `keys usage ${exampleId}`,
   ).action(async (id, options) => await (await usageCommand()).showUsage(context, id, options))
+  keyLeaf(
+    keys,
+    'right-size',
+    'Remove the scopes that a key did not need in 30 days; returns when every gateway enforces it',
+    `keys right-size ${exampleId}`,
+  ).action(async (id, options) => await (await usageCommand()).rightSizeKey(context, id, options))
   keyLeaf(keys, 'events', "Show a key's audit trail, newest first", `keys events ${exampleId} --limit 20`)
     .option('--limit <number>', 'maximum number (default: all)', parseLimit)
     .action(async (id, options) => await (await keyCommands()).listKeyEvents(context, id, options))

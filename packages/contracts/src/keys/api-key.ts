@@ -145,6 +145,7 @@ export const rotateApiKeyBodySchema = z
       .enum(['30d', '90d', '1y'])
       .optional()
       .meta({ description: 'Default: the original lifetime of the old key' }),
+    scopes: scopesSchema.optional().meta({ description: 'For a narrower key. Default: the scopes of the old key' }),
   })
   .meta({ id: 'RotateApiKey' })
 

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { dateSchema, timestampSchema } from '../common.ts'
+import { namedScopes } from '../scope.ts'
 
 export const usageDays = 30
 
@@ -22,6 +23,29 @@ export const refusedRequestSchema = z
   })
   .meta({ id: 'RefusedRequest' })
 export type RefusedRequest = z.infer<typeof refusedRequestSchema>
+
+const rightSizingSchema = z
+  .object({
+    counted_from: timestampSchema.meta({ description: 'Uses since this time are counted' }),
+    complete: z.boolean().meta({ description: 'Whether that is the whole period. Until then, nothing is suggested.' }),
+    routes_callable: z
+      .int()
+      .min(0)
+      .meta({ description: 'The number of routes that the key can call', examples: [31] }),
+    routes_used: z
+      .int()
+      .min(0)
+      .meta({ description: 'The number of those that it called', examples: [3] }),
+    unneeded_scopes: z.array(z.enum(namedScopes)).meta({
+      description: 'Scopes that opened none of the routes that it called',
+      examples: [['read:universe']],
+    }),
+    suggested_scopes: z
+      .array(z.enum(namedScopes))
+      .nullable()
+      .meta({ description: 'The scopes that suffice; null if nothing is suggested', examples: [['read:findings']] }),
+  })
+  .meta({ id: 'RightSizing', description: 'Whether the key has more scopes than it uses' })
 
 /** Accurate to one minute. */
 export const apiKeyUsageSchema = z
@@ -68,6 +92,7 @@ export const apiKeyUsageSchema = z
       description: 'Refusals without an address and a route, because too many addresses were refused on one day',
     }),
     last_refusals: z.array(refusedRequestSchema).meta({ description: 'The last hundred refusals, newest first' }),
+    right_sizing: rightSizingSchema,
   })
   .meta({ id: 'ApiKeyUsage', description: `Counts are of the last ${usageDays} days.` })
 export type ApiKeyUsage = z.infer<typeof apiKeyUsageSchema>

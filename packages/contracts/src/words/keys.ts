@@ -6,6 +6,7 @@ export const keyWords: Readonly<Record<string, Word>> = {
   'ExplanationStep.step': ['What is checked', 'scope'],
   'ExplanationStep.outcome': ['Result of the check', 'passed'],
   'ExplanationStep.detail': ['Reason, and what to do', 'The key has the scope read:findings.'],
+  'ApiKeyUsage.right_sizing': ['Whether the key has more scopes than it uses'],
   'FindApiKey.key': ['The whole value of the key', `postern_${'0'.repeat(49)}`],
   'ReportLeakedKeys.keys': ['The values of the keys'],
   'GithubLabel.token_hash': [

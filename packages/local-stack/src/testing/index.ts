@@ -2,6 +2,7 @@ export type { CallAnswer, CallOptions, Principal, SignedCaller } from '../signed
 export { createSignedCaller as createTestCaller, operator } from '../signed-caller.ts'
 export type { RingName } from '../secrets.ts'
 export { randomRing } from '../secrets.ts'
+export { ageKey } from './age-key.ts'
 export { assertNoKeyInLine } from './assert-no-key.ts'
 export { findFreePort } from '../ports.ts'
 export type { Exit, ManagedProcess } from '../processes.ts'

@@ -209,7 +209,15 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
           const expiresAt = assertAllowed(
             decideSuccessorExpiry({ choice: body?.expires_in, lifetimeMs: current.lifetimeMs, ...policy }),
           )
-          const { label, note, owner, scopes, addresses } = current
+          const { label, note, owner, addresses } = current
+          const scopes = body?.scopes ?? current.scopes
+          const narrowing = decideChange(current, { scopes })
+          if (narrowing.kind === 'refused') {
+            throw problem('conflict', {
+              detail: 'A rotation cannot give the new key more scopes than the old one has. Create a new key instead.',
+              errors: narrowing.errors,
+            })
+          }
           if (!decideRequired(addresses, policy.requiredAddresses).ok) {
             throw problem('conflict', {
               detail:
@@ -234,7 +242,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
             label,
             note,
             owner,
-            scopes,
+            scopes: current.scopes,
             addresses,
             expiresAt: end,
             event: 'rotated',

@@ -1,9 +1,10 @@
 import { getApiKeyUsage } from '@postern/contracts'
 import { internalPaths, maxRefusalsTogether, maxUsageTogether, usageReportSchema } from '@postern/contracts/internal'
 import { type App, contractRoute, internalRoute, problem } from '@postern/service-kit'
-import { hasKey } from '../audit/store.ts'
 import type { Deps } from '../deps.ts'
 import { recordPeople } from '../member/store.ts'
+import { rightSize } from '../right-sizing/right-size.ts'
+import { findScopeUse } from '../right-sizing/store.ts'
 import { countOtherRefusals, countRefusals, listLastRefusals, listReasonsOfRefusals } from './refusals.ts'
 import {
   cannotBeStored,
@@ -50,11 +51,11 @@ export function usageRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   )
 
   contractRoute(app, getApiKeyUsage, async ({ params, context }) => {
-    const [exists, days, routes, addresses, dropped, refused, other, last] = await db.read(
+    const [scopeUse, days, routes, addresses, dropped, refused, other, last] = await db.read(
       context,
       async (tx) =>
         await Promise.all([
-          hasKey(tx, params.id),
+          findScopeUse(tx, params.id),
           listDaysOfUse(tx, params.id),
           listRoutesOfUse(tx, params.id),
           listAddressesOfUse(tx, params.id),
@@ -64,7 +65,7 @@ export function usageRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
           listLastRefusals(tx, params.id),
         ]),
     )
-    if (!exists) throw problem('not_found')
+    if (scopeUse === undefined) throw problem('not_found')
     return {
       days,
       routes,
@@ -73,6 +74,7 @@ export function usageRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       refused,
       other_refusals: other,
       last_refusals: last,
+      right_sizing: rightSize(scopeUse, routes),
     }
   })
 }

@@ -130,6 +130,7 @@ export async function createKey(body: NewKey, attempt: string, signal: AbortSign
 export interface Rotation {
   readonly overlap: string
   readonly expires_in?: '30d' | '90d' | '1y'
+  readonly scopes?: readonly GrantableScope[]
 }
 
 export async function rotateKey(

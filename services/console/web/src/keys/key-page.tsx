@@ -1,5 +1,5 @@
 import { lazy, useCallback, useMemo, useRef, useState } from 'react'
-import type { ApiKey, ApiKeyUsage, RefusedRequest } from '@postern/contracts'
+import type { ApiKey, ApiKeyUsage, NamedScope, RefusedRequest } from '@postern/contracts'
 import { getKey, listEvents, readKeyUsage } from '../api/keys.ts'
 import { ApiProblem, isForOtherRoles } from '../api/request.ts'
 import { Link } from '../router.tsx'
@@ -17,6 +17,7 @@ import { CallableRoutes } from './callable-routes.tsx'
 import { ExplainCard } from './explain-card.tsx'
 import { ScopeList, StateBadge } from './key-parts.tsx'
 import { RefusalsCard } from './refusals-card.tsx'
+import { RightSizeCard } from './right-size-card.tsx'
 import { RotationCard } from './rotation-card.tsx'
 import { useKeys } from './keys-store.tsx'
 import { attentionOf, rotatedIds } from './select-keys.ts'
@@ -44,7 +45,8 @@ const wayBack = <WayToKeys />
 
 type Open = { readonly apiKey: ApiKey } & (
   | { readonly kind: 'edit'; readonly addresses?: readonly string[] }
-  | { readonly kind: 'revoke' | 'rotate' }
+  | { readonly kind: 'revoke' }
+  | { readonly kind: 'rotate'; readonly scopes?: readonly NamedScope[] }
   | { readonly kind: 'why'; readonly refusal: RefusedRequest }
 )
 
@@ -66,7 +68,14 @@ function Key({ id, isAdmin }: { readonly id: string; readonly isAdmin: boolean }
     <>
       <PageBoundary>
         {isAdmin ? (
-          <KeyPageOf keyRead={key} usage={usage} events={events} revision={revision} onOpen={setOpen} />
+          <KeyPageOf
+            keyRead={key}
+            usage={usage}
+            events={events}
+            revision={revision}
+            onOpen={setOpen}
+            onChanged={changed}
+          />
         ) : (
           <AdminsOnly title="API key" />
         )}
@@ -85,6 +94,7 @@ interface KeyPageProps {
   /** Another one after each change. */
   readonly revision: number
   readonly onOpen: (open: Open) => void
+  readonly onChanged: () => void
 }
 
 /** Returns the newest successor of the key, from the list or from the audit trail. */
@@ -99,13 +109,13 @@ function successorOf(
   return typeof made === 'string' ? made : undefined
 }
 
-function KeyPageOf({ keyRead: key, usage, events, revision, onOpen }: KeyPageProps) {
+function KeyPageOf({ keyRead: key, usage, events, revision, onOpen, onChanged }: KeyPageProps) {
   const now = useNow()
   const wasShown = useRef(false)
   const { resource } = key
   const shown = useMemo(() => (resource.state === 'ready' ? [resource.value] : undefined), [resource])
   useReadAtEnd(shown, now, key.reload)
-  const { keys } = useKeys()
+  const { keys, put } = useKeys()
   const rotated = useMemo(() => rotatedIds(keys ?? []), [keys])
 
   const isUseAwaited = usage.resource.state === 'loading' && !wasShown.current
@@ -130,6 +140,11 @@ function KeyPageOf({ keyRead: key, usage, events, revision, onOpen }: KeyPagePro
   const apiKey = key.resource.value
   const rotate = () => onOpen({ kind: 'rotate', apiKey })
   const successorId = successorOf(apiKey.id, keys, events.resource)
+  const narrowed = (next: ApiKey) => {
+    put(next)
+    usage.reload()
+    onChanged()
+  }
   const isRotated = keys === undefined ? successorId !== undefined : rotated.has(apiKey.id)
   const [oldId, newId] = successorId === undefined ? [apiKey.rotated_from, apiKey.id] : [apiKey.id, successorId]
   return (
@@ -174,6 +189,14 @@ function KeyPageOf({ keyRead: key, usage, events, revision, onOpen }: KeyPagePro
         />
       )}
       <Facts apiKey={apiKey} now={now} />
+      {apiKey.state === 'active' && usage.resource.state === 'ready' ? (
+        <RightSizeCard
+          apiKey={apiKey}
+          size={usage.resource.value.right_sizing}
+          onNarrowed={narrowed}
+          onRotate={isRotated ? undefined : (scopes) => onOpen({ kind: 'rotate', apiKey, scopes })}
+        />
+      ) : undefined}
       <UsageChart usage={usage.resource} onRetry={usage.reload} />
       <UsedFrom
         usage={usage.resource}
@@ -219,7 +242,7 @@ function KeyDialogs({ open, onClose, onChanged }: DialogsProps) {
         <RevokeDialog apiKey={open.apiKey} onClose={onClose} onRevoked={changed} />
       ) : undefined}
       {open?.kind === 'rotate' ? (
-        <RotateDialog apiKey={open.apiKey} onClose={onClose} onRotated={changed} />
+        <RotateDialog apiKey={open.apiKey} scopes={open.scopes} onClose={onClose} onRotated={changed} />
       ) : undefined}
     </DialogBoundary>
   )

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'react'
 import { createAttempt } from '../api/attempt.ts'
-import { type ApiKey, type CreatedApiKey, rotateKey } from '../api/keys.ts'
+import { type ApiKey, type CreatedApiKey, type GrantableScope, rotateKey } from '../api/keys.ts'
 import { stayHere } from '../router.tsx'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
@@ -15,6 +15,8 @@ import { useKeyPolicy } from './use-key-policy.ts'
 
 interface Props {
   readonly apiKey: ApiKey
+  /** Fewer than those of the key. */
+  readonly scopes?: readonly GrantableScope[] | undefined
   readonly onClose: () => void
   readonly onRotated: (successor: ApiKey) => void
 }
@@ -34,7 +36,7 @@ const lives = [
   { value: '1y', label: '1 year' },
 ] as const
 
-export function RotateDialog({ apiKey, onClose, onRotated }: Props) {
+export function RotateDialog({ apiKey, scopes, onClose, onRotated }: Props) {
   const [overlap, setOverlap] = useState<(typeof overlaps)[number]['value']>('24h')
   const [life, setLife] = useState<(typeof lives)[number]['value']>('same')
   const change = useChange()
@@ -47,7 +49,11 @@ export function RotateDialog({ apiKey, onClose, onRotated }: Props) {
 
   const rotate = async () => {
     await change.run(async (signal) => {
-      const body = { overlap, ...(life === 'same' ? {} : { expires_in: life }) }
+      const body = {
+        overlap,
+        ...(life === 'same' ? {} : { expires_in: life }),
+        ...(scopes === undefined ? {} : { scopes }),
+      }
       const created = await attempt.carryOut(body, async (id) => await rotateKey(apiKey.id, body, id, signal))
       const overlapMs = overlaps.find(({ value }) => value === overlap)?.ms ?? 0
       const end = Math.min(Date.parse(apiKey.expires_at), Date.parse(created.created_at) + overlapMs)
@@ -121,7 +127,8 @@ export function RotateDialog({ apiKey, onClose, onRotated }: Props) {
         advice="You can try again without creating a second key. If you close this window, look for the new key in the list."
       />
       <p>
-        You get a new key with the same label, scopes and addresses. Both keys work during the overlap, so that the
+        You get a new key with the same label{scopes === undefined ? ', scopes' : ''} and addresses
+        {scopes === undefined ? '' : `, and only ${scopes.join(', ')}`}. Both keys work during the overlap, so that the
         program can switch without an interruption.
       </p>
       <Select label="The old key works for" choices={overlaps} value={overlap} onChange={setOverlap} />
