@@ -5,16 +5,15 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 // Not `module`: packages offer it for bundlers, and Node cannot always read it.
 const conditions = ['@postern/source', 'node', 'development|production']
 
-/** They take long, or need more than Node.js, so each has its own command. */
 const separate = [
   ...(process.env['POSTERN_RECOVERY'] === undefined ? ['test/recovery/**'] : []),
   ...(process.env['POSTERN_OSCAL'] === undefined ? ['services/findings/test/oscal/**'] : []),
 ]
 
-/** Short to read, but slow to run. */
+/** Short files that run long. */
 const startsPrograms = /\/(?:packages\/local-stack|test\/upgrade)\//
 
-/** Files are sorted by size until there are times; slow files that are short would run last. */
+/** Vitest sorts files by size until it has times. */
 class LongFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     // oxlint-disable-next-line unicorn/no-array-sort -- it is no array's
@@ -44,11 +43,9 @@ export default defineConfig({
     globalSetup: ['packages/local-stack/src/testing/global-setup.ts'],
     // Tests do not change shared state, and loading every module for each file is slow.
     isolate: false,
-    // Most tests wait for processes and databases.
     maxWorkers: Math.max(3, availableParallelism() - 1),
     sequence: { sequencer: LongFirst },
     testTimeout: 300_000,
-    // Machines are busy, so a wait may take long.
     expect: { poll: { timeout: 20_000 } },
     hookTimeout: 600_000,
     // Failures show everything that they list.

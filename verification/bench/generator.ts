@@ -1,5 +1,4 @@
-// A load generator on raw sockets. The first line of standard input is a job as JSON; with `inTurns` each further line
-// is a duration in milliseconds.
+// A load generator. Standard input: a job as JSON; with `inTurns` each further line is a duration in milliseconds.
 import { randomInt } from 'node:crypto'
 import { type Socket, createConnection } from 'node:net'
 import { createInterface } from 'node:readline'

@@ -53,7 +53,6 @@ const documentSchema = z.looseObject({
 /** An export of a tenant without approved findings is 404. */
 const withoutContent = '/exports/'
 
-/** Returns the reads of a collection that need no id. */
 function readsOf(items: readonly Item[], mayRead: (path: string) => boolean): Item[] {
   return items.flatMap((item) => {
     if (item.item !== undefined) return readsOf(item.item, mayRead)
@@ -63,7 +62,7 @@ function readsOf(items: readonly Item[], mayRead: (path: string) => boolean): It
   })
 }
 
-/** Imports the document as Postman does, and sends every read of the collection that a key may send and that needs no id. */
+/** Imports the document as Postman does, and sends every read that needs no id. */
 const postman: Tool = {
   name: 'postman',
   needs: ['npm'],
@@ -99,7 +98,7 @@ async function freePort(): Promise<number> {
   return address.port
 }
 
-/** A generated client takes its steps through Prism, which fails what breaks the document. Prism rewrites bodies that are not JSON. */
+/** Prism fails a request or answer that breaks the document. It rewrites bodies that are not JSON. */
 const prism: Tool = {
   name: 'prism',
   needs: ['npm'],

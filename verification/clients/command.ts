@@ -13,7 +13,7 @@ interface Where {
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** Runs a command to its end. Throws a CommandError with the end of its output if it fails. */
+/** Throws a CommandError with the end of the output if the command fails. */
 export async function run(command: string, args: readonly string[], { cwd, env = {} }: Where): Promise<void> {
   const child = spawn(command, args, {
     cwd,

@@ -1,5 +1,5 @@
-// `npm run test:clients`: generates clients from the OpenAPI document with real tools, compiles them and uses them against a
-// running stack. Tools that need a program which the machine lacks are skipped by name. Exit code 1: a client failed.
+// `npm run test:clients`: generates clients with real tools, compiles them and uses them against a running stack. Exit code
+// 1: a client failed.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,7 +10,6 @@ import { javaScriptTools } from './javascript.ts'
 import { otherTools } from './other-languages.ts'
 import type { Tool, Workshop } from './tool.ts'
 
-/** More than one page of the programs, which ask for two. */
 const findings = 5
 const tools: readonly Tool[] = [...javaScriptTools, ...apiTools, ...otherTools]
 
@@ -31,7 +30,6 @@ async function start(): Promise<TestStack> {
   return stack
 }
 
-/** Returns what the programs need: the address, a key, and the document in a file. */
 async function open(stack: TestStack, folder: string): Promise<Workshop> {
   const [url = ''] = stack.gateways
   const tenant = await stack.createTenant()

@@ -1,5 +1,4 @@
 export interface Workshop {
-  /** A folder of its own for each tool is made below this one. */
   readonly folder: string
   readonly document: string
   readonly variables: Readonly<Record<string, string>>
@@ -8,6 +7,5 @@ export interface Workshop {
 export interface Tool {
   readonly name: string
   readonly needs: readonly string[]
-  /** Generates, compiles and uses the client. Throws a CommandError if a step fails. */
   readonly prove: (workshop: Workshop) => Promise<void>
 }

@@ -1,5 +1,4 @@
-// `npm run test:containers` runs the image and the compose file on a Docker engine. `--where-fair` also skips machines
-// that are too small or too slow.
+// `npm run test:containers`. `--where-fair` also skips machines that are too small or too slow.
 import { spawn } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
-// `npm run test:mutation`: runs the tests of each area against every StrykerJS mutant and lists the survivors. Takes
-// Arguments are area names, and `--file` for single files. Unchanged files are skipped unless `--again` is given.
+// `npm run test:mutation`: runs the tests of each area against StrykerJS mutants. Unchanged files are skipped unless
+// `--again` is given.
 import { readFile } from 'node:fs/promises'
 import { getPriority, setPriority } from 'node:os'
 import { join } from 'node:path'

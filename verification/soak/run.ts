@@ -1,5 +1,5 @@
-// `npm run test:soak`: the whole system under a steady mixed load for an hour. Writes .results/soak.json. Exit code 1:
-// a figure rises or an answer was wrong; 2: the run cannot tell.
+// `npm run test:soak`. Writes .results/soak.json. Exit code 1: a figure rises or an answer was wrong; 2: the run cannot
+// tell.
 import { setTimeout as delay } from 'node:timers/promises'
 import { watermarkTtlMs } from '@postern/contracts/internal'
 import { type ManagedProcess, type TestStack, startTestCluster, startTestStack } from '@postern/local-stack/testing'

@@ -4,7 +4,6 @@ import { maskKey } from './mask.ts'
 /** A key in a text, masked, so that the report of a leak is no second leak. */
 export interface FoundKey {
   readonly masked: string
-  /** Position of its first character. */
   readonly index: number
 }
 

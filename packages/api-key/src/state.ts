@@ -1,7 +1,6 @@
 /** `revoked` is final. */
 export type KeyState = 'active' | 'expired' | 'revoked'
 
-/** Milliseconds since the epoch. */
 export type Moment = Date | number
 
 export interface KeyLife {

@@ -2,7 +2,6 @@
 export const exitCodes = {
   ok: 0,
   unexpected: 1,
-  /** No request was sent. */
   usage: 2,
   /** A 4xx, a wrong log, or a run without success. */
   refused: 3,

@@ -22,8 +22,7 @@ export interface ScanReport {
 }
 
 /**
- * Scans a file, or a folder with everything below it. Links are not followed, except `path` itself, so that a loop ends.
- * Pipes and devices are skipped.
+ * Scans a file, or a folder with everything below it. Follows no links except `path` itself, and skips pipes and devices.
  */
 export async function scanPath(path: string, report: ScanReport): Promise<void> {
   try {

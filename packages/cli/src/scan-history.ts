@@ -7,10 +7,7 @@ import { type Leak, type ScanReport, reasonOf } from './scan-files.ts'
 import { StreamScanner } from './scan-stream.ts'
 import type { Environment } from './settings.ts'
 
-/**
- * Nothing else: a hook of Git sets variables that name another repository. A repository's own settings can name
- * programs, but none of these commands runs one. Missing objects are not fetched.
- */
+/** Only these: a Git hook sets variables that name another repository. Missing objects are not fetched. */
 const safeSettings = { GIT_NO_LAZY_FETCH: '1', GIT_OPTIONAL_LOCKS: '0', GIT_TERMINAL_PROMPT: '0', LC_ALL: 'C' }
 
 const maxWithPath = 10_000

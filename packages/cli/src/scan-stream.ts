@@ -2,14 +2,10 @@ import { findKeys, keyLength } from '@postern/api-key'
 
 export interface KeyInStream {
   readonly masked: string
-  /** From 1. */
   readonly line: number
 }
 
-/**
- * Finds keys in a stream of bytes with constant memory. Zero bytes are skipped, so that UTF-16 text is read too, and
- * binary files need no special case: the checksum excludes chance.
- */
+/** Finds keys in a stream with constant memory. Skips zero bytes, so that UTF-16 text is read too. */
 export class StreamScanner {
   #rest = ''
   #line = 1

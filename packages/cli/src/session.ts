@@ -6,7 +6,6 @@ import { type Environment, readSettings } from './settings.ts'
 export interface CommandContext {
   readonly env: Environment
   print(text: string): void
-  /** Prints a line to standard error at once. */
   note?(line: string): void
   /** Replaces the line on standard error; undefined ends it. */
   progress?(line: string | undefined): void

@@ -159,7 +159,6 @@ export const personPatchSchema = z
   })
 export type PersonPatch = z.infer<typeof personPatchSchema>
 
-/** An invalid address without a name becomes the name. */
 export const sentPersonPatchSchema = personPatchSchema.extend({ email: sentEmailSchema.nullable().optional() }).meta({
   id: 'SentPersonPatch',
   description:

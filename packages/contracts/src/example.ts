@@ -9,8 +9,7 @@ const formats: Readonly<Record<string, string>> = {
 }
 
 /**
- * Returns the schema's own example, otherwise the smallest that its keywords allow. Patterns are ignored, so a schema
- * with one needs its own. `resolve` resolves a `$ref`.
+ * Returns the schema's own example, otherwise the smallest that its keywords allow. A schema with a pattern needs its own.
  */
 export function exampleOf(schema: unknown, resolve: (reference: string) => unknown): unknown {
   return build(schema, { resolve, within: [] }) ?? null

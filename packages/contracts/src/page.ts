@@ -49,7 +49,6 @@ export const mostExpanded = { one: 200, listed: 20 } as const
 
 export const expandedPages = `Only for JSON pages of up to ${maxExpanded} resources; NDJSON and CSV contain no related resources`
 
-/** Only if their names differ from the expansion's. */
 const expandedMembers: Readonly<Record<string, readonly string[]>> = {
   finding_counts: ['open_findings', 'archived_with_open_findings'],
 }

@@ -42,7 +42,6 @@ export interface DatabaseOptions {
   readonly onFailure?: (schema: string, error: unknown) => void
 }
 
-/** Migrations as `schema/file`, and ids of retired assertion keys. */
 export interface PreparedDatabase {
   readonly applied: readonly string[]
   readonly retired: readonly string[]

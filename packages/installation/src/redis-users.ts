@@ -9,7 +9,6 @@ export type RedisClientName = (typeof redisClients)[number]
 export const redisLogins = [...redisClients, 'admin'] as const
 export type RedisLogin = (typeof redisLogins)[number]
 
-/** As `parseLoginPasswords` reads them. */
 export type RedisPasswords = Readonly<Record<RedisLogin, string>>
 
 /** Connection, health check and cluster topology. */

@@ -59,7 +59,6 @@ export const signingKeyFiles = {
 export interface Secrets {
   readonly folder: string
   readonly rings: Readonly<Record<RingName, string>>
-  /** As `parseLoginPasswords` of tenant-db reads them. */
   readonly passwords: Readonly<Record<PasswordName, string>>
   /** Undefined if each component has its own Redis login. */
   readonly sharedRedisPasswords: string | undefined

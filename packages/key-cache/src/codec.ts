@@ -12,7 +12,6 @@ import { type KeyRing, createMac } from '@postern/signed-context'
 export interface EncodedRecord {
   readonly key: string
   readonly value: string
-  /** Milliseconds since the epoch, for PXAT. */
   readonly endsAt: number
 }
 

@@ -9,7 +9,6 @@ import type { Secrets } from './secrets.ts'
 export interface ConsolePorts {
   readonly port: number
   readonly adminPort: number
-  /** Undefined: no development provider. */
   readonly signInPort: number | undefined
 }
 
@@ -51,7 +50,6 @@ export async function startConsole(options: ConsoleOptions): Promise<ConsoleProc
   const url = origin(ports.port)
   const base = { PATH: '/usr/bin:/bin', TZ: 'UTC', NODE_COMPILE_CACHE: compileCache, POSTERN_HOST: loopback }
   const client = {
-    // Differs if a proxy publishes the console.
     POSTERN_CONSOLE_URL: env['POSTERN_CONSOLE_URL'] ?? url,
     // Only the development provider may receive it.
     ...(ports.signInPort === undefined ? {} : { POSTERN_OIDC_CLIENT_SECRET_FILE: secrets.oidcClientSecretFile }),
@@ -107,7 +105,6 @@ export async function startConsole(options: ConsoleOptions): Promise<ConsoleProc
     }
     starts.push(start('sign-in', { ...base, ...client, ...variables }))
   }
-  // Every started process must be stopped.
   for (const result of await Promise.allSettled(starts)) {
     if (result.status === 'fulfilled') continue
     await stop()

@@ -102,7 +102,6 @@ export async function readDependencies(apt: readonly string[], name: string): Pr
     text = (await execute('apt-cache', [...apt, 'depends', '--important', '--recurse', name], { maxBuffer: 2 ** 26 }))
       .stdout
   } catch {
-    // apt-cache fails for unknown packages.
     return found
   }
   let current: string[] = []
@@ -114,7 +113,6 @@ export async function readDependencies(apt: readonly string[], name: string): Pr
       continue
     }
     const [, bar, dependency = ''] = match
-    // `|` marks alternatives; the distribution prefers the first.
     if (!isAlternative) current.push(dependency)
     isAlternative = bar === '|'
   }

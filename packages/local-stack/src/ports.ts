@@ -69,7 +69,6 @@ async function removeIfAbandoned(path: string): Promise<boolean> {
   try {
     await rename(path, movedPath)
   } catch {
-    // Another process was faster.
     return true
   }
   // A live process may have claimed the port before the move.

@@ -12,7 +12,6 @@ import { serverAccount } from './server-account.ts'
 export interface Postgres extends ManagedProcess {
   readonly host: string
   readonly port: number
-  /** See `placePostgresFolder`. */
   readonly folder: string
   /** A secret. */
   readonly superuserUrl: (database: string) => string

@@ -131,7 +131,6 @@ async function listNeededPackages(apt: readonly string[]): Promise<string[]> {
     const dependencies = await readDependencies(apt, name)
     const needed = new Set<string>([name])
     const [product = ''] = name.split('-')
-    // The loop also visits members that it adds.
     for (const item of needed) {
       for (const dependency of dependencies.get(item) ?? []) {
         const isLibrary = dependency.startsWith('lib') && !alwaysThere.has(dependency)

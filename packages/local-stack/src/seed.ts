@@ -108,7 +108,6 @@ async function readDemo(path: string): Promise<Demo | undefined> {
   try {
     return demoSchema.parse(JSON.parse(await readFile(path, 'utf8')))
   } catch {
-    // Missing or invalid: written again.
     return undefined
   }
 }
@@ -126,7 +125,6 @@ async function listTenants(keys: SignedCaller): Promise<Tenant[]> {
 
 async function createTenant(keys: SignedCaller, { slug, name }: Scenario): Promise<Tenant> {
   const answer = await keys.call(operator, 'POST', internalPaths.tenants, { body: { slug, name } })
-  // A retry of a request whose response was lost.
   const made = answer.status === 409 ? (await listTenants(keys)).find((tenant) => tenant.slug === slug) : undefined
   if (made !== undefined) return made
   return tenantSchema.parse(expectStatus(answer, 201, `create the tenant ${slug}`))

@@ -221,7 +221,6 @@ async function waitForLease(gateway: ManagedProcess): Promise<void> {
   await waitUntilReady(gateway, isReady, { timeoutMs: startTimeoutMs, everyMs: 20 })
 }
 
-/** Every started process must be stopped. */
 async function settle(work: readonly Promise<void>[]): Promise<void> {
   const results = await Promise.allSettled(work)
   for (const result of results) if (result.status === 'rejected') throw result.reason

@@ -20,7 +20,6 @@ export interface StackPorts {
   readonly redis: number
   readonly services: Readonly<Record<Upstream, number>>
   readonly gateways: readonly { readonly port: number; readonly adminPort: number }[]
-  /** Undefined: no console and no sign-in. */
   readonly console?: ConsolePorts
 }
 
@@ -53,7 +52,6 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     for (const part of started.splice(0).toReversed()) await part.stop()
   }
   try {
-    // A build takes seconds.
     const pages = ports.console === undefined ? undefined : buildConsolePages(options.log)
     pages?.catch(() => undefined)
     const [postgres, redis] = await startServers(options, secrets, started)
@@ -90,7 +88,6 @@ export async function startStack(options: StackOptions): Promise<Stack> {
             env: options.env ?? {},
           }),
     ] as const
-    // In the order of the stop.
     for (const result of await Promise.allSettled(starting)) {
       if (result.status === 'fulfilled' && result.value !== undefined) started.push(result.value)
     }
@@ -115,7 +112,6 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   }
 }
 
-/** If one fails, the other is stopped. */
 async function startServers(
   { home, ports, durable, log }: StackOptions,
   secrets: Secrets,

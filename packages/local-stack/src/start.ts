@@ -54,7 +54,6 @@ async function choosePorts(options: StartOptions, wasAbandoned: boolean): Promis
     console: {
       port: consolePort ?? (await prefer(usualPorts.console)),
       adminPort: await prefer(usualPorts.consoleAdmin),
-      // The environment names a provider.
       signInPort: hasOwnProvider(options) ? undefined : await prefer(usualPorts.signIn),
     },
   }

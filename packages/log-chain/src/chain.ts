@@ -27,7 +27,6 @@ export function sealEntry(entry: Readonly<Record<string, unknown>>): string {
   return text
 }
 
-/** Returns the SHA-256 in lower-case hexadecimal. */
 export function hashOf(text: string): string {
   return createHash('sha256').update(text, 'utf8').digest('hex')
 }

@@ -11,7 +11,6 @@ export interface ServiceClientOptions {
   readonly service: string
   /** Its path precedes each target. */
   readonly baseUrl: string
-  /** Such as `findings-universe` or `operator`. */
   readonly keyName: string
   /** The first key signs. */
   readonly ring: KeyRing
@@ -20,14 +19,11 @@ export interface ServiceClientOptions {
   readonly maxConnections?: number
   readonly connectTimeoutMs?: number
   readonly maxAnswerBytes?: number
-  /** In milliseconds. */
   readonly now?: () => number
 }
 
 export interface ServiceRequest {
-  /** Default: POST. */
   readonly method?: Dispatcher.HttpMethod
-  /** Origin form. */
   readonly target: string
   readonly caller: Caller
   readonly assertion: string
@@ -35,7 +31,6 @@ export interface ServiceRequest {
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string>>
   readonly timeoutMs?: number
-  /** Only for requests that change nothing. */
   readonly isRepeatable?: boolean
 }
 

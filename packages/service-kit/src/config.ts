@@ -18,7 +18,6 @@ export interface BaseConfig {
   readonly port: number
   readonly logLevel: LogLevel
   readonly requestLog: boolean
-  /** In milliseconds. */
   readonly drainMs: number
   /** Event loop delay in milliseconds above which requests get 503. 0: never. */
   readonly maxEventLoopDelayMs: number

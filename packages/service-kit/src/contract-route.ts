@@ -136,7 +136,6 @@ export function registerContract<const R extends Route>(
   })
 }
 
-/** The operator's command administers keys and webhooks. */
 function isForOperators({ upstream, access }: Route): boolean {
   return upstream === 'keys' || (upstream === 'sync' && access.kind === 'person')
 }
@@ -150,7 +149,6 @@ export interface InternalRoute {
   readonly maxBodyBytes?: number
   readonly signedBy: readonly string[]
   readonly callers: readonly CallerKind[]
-  /** JSON from Postern needs no strict scan. */
   readonly isOurJson?: boolean
 }
 

@@ -1,6 +1,5 @@
 import { settings } from './config.ts'
 
-/** How a service connects to PostgreSQL. */
 export interface DatabaseConfig {
   /** With the role's password. A secret. */
   readonly connectionString: string

@@ -106,7 +106,6 @@ const pagesBetweenTries = 16
 
 interface PageMemory {
   fittingLimit(tenantId: string, asked: number): number
-  /** Returns undefined: unknown. */
   expectedBytes(tenantId: string, asked: number): number | undefined
   record(tenantId: string, page: PageRead): void
 }

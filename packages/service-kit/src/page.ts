@@ -9,7 +9,6 @@ import { type ProblemError, problem } from './problem.ts'
 export interface Page<Key> {
   /** Read one more row to know whether there is a next page. */
   readonly limit: number
-  /** Undefined on the first page. */
   readonly after: Key | undefined
   readonly wantsTotal: boolean
   /** Whether `nextUpdatedSince` is to be called, with the end of the feed no later than the rows are read. */

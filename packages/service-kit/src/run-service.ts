@@ -22,7 +22,6 @@ export interface BaseDeps {
 export interface ServiceDefinition<Config extends BaseConfig, Deps extends BaseDeps> {
   readonly name: string
   readConfig(env: Environment): Config
-  /** `tracing` is for background work. */
   openDeps(
     config: Config,
     base: { readonly logger: Logger; readonly metrics: Registry; readonly tracing: Tracing | undefined },

@@ -13,7 +13,6 @@ const usualLingerMs = 1_000
 
 const mostTurns = 128
 
-/** In milliseconds, after a drain. */
 export function answersWithinMs({ drainMs }: { readonly drainMs: number }): number {
   return Math.max(1_000, shutdownTimeoutMs - drainMs - keptBackMs)
 }

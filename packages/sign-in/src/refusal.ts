@@ -33,7 +33,6 @@ export type SignInCode = (typeof signInCodes)[number]
 /** For operators. Holds no token and no secret; values are shortened. */
 export interface SignInRefusal {
   readonly code: SignInCode
-  /** The JSON Pointers that were read. */
   readonly read?: readonly string[]
   readonly found?: string
   readonly wanted?: string
@@ -43,13 +42,11 @@ export interface SignInRefusal {
 
 const maxCharacters = 160
 
-/** A value of a claim as JSON, shortened. */
 export function shorten(value: unknown): string {
   const text = JSON.stringify(value) ?? 'nothing'
   return text.length > maxCharacters ? `${text.slice(0, maxCharacters).toWellFormed()}…` : text
 }
 
-/** The members of a log line. */
 export function refusalFields({ code, ...fields }: SignInRefusal): Record<string, unknown> {
   return { code, ...fields, advice: advice[code] }
 }

@@ -10,7 +10,6 @@ import { type ReplayCache, createReplayCache } from './replay-cache.ts'
 import { signatureBase } from './signature-base.ts'
 import { nilTenantId } from './tenant-id.ts'
 
-/** A request as Node received it. */
 export interface ReceivedRequest {
   readonly method: string
   /** `request.url` of node:http, unchanged. */

@@ -22,7 +22,6 @@ import {
   secondLogins,
 } from './roles.ts'
 
-/** Like `ensureRoles` and `ensureDatabase`. Passwords are verifiers; a login without one is a comment to complete. */
 export function describeRoles(database: string, passwords: GivenPasswords): string {
   assertPasswords(passwords)
   const given = new Map(loginPasswords(passwords))

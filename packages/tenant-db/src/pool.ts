@@ -5,7 +5,6 @@ import { type Servers, openServers, socketOf, trySeveral } from './servers.ts'
 import { DatabaseUnavailableError } from './sql-error.ts'
 
 export interface PoolOptions {
-  /** Contains the password. */
   readonly connectionString: string
   readonly maxConnections: number
   readonly connectTimeoutMs: number
@@ -109,7 +108,6 @@ export function isAltered(client: PoolClient): boolean {
   return altered.has(client)
 }
 
-/** Even if the server does not respond. */
 export function destroy(client: PoolClient): void {
   // pg would wait for outstanding responses.
   socketOf(client).destroy()

@@ -20,10 +20,8 @@ import type { AllowedTypes } from './upload/file-kind.ts'
 export interface Config extends BaseConfig {
   readonly database: DatabaseConfig
   readonly universe: {
-    /** Origin of the universe service. */
     readonly url: string
     readonly ring: KeyRing
-    /** Default 3 s. */
     readonly timeoutMs: number
   }
   /** Without clamd, nothing is scanned, and receipts say so. */
@@ -34,7 +32,6 @@ export interface Config extends BaseConfig {
   readonly maxFileBytes: number
   /** Includes open resumable uploads. Undefined: no limit. */
   readonly tenantQuotaBytes: number | undefined
-  /** From creation to the last byte. */
   readonly resumableForMs: number
   readonly stallMs: number
   readonly abandonedAfterMs: number

@@ -3,8 +3,6 @@ import { moveToBucket } from './blob/move.ts'
 import { openBucketStores } from './blob/open-stores.ts'
 import { readMoveConfig } from './move-config.ts'
 
-// Copies the evidence in POSTERN_BLOB_MOVE_FROM to the configured bucket while the service is stopped.
-// Exit code 0: complete; 1: run it again.
 const logger = createLogger({ service: 'evidence-move', level: 'info' })
 const end = new AbortController()
 process.once('SIGTERM', () => end.abort())

@@ -15,11 +15,9 @@ export interface S3Config {
   readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string } | undefined
   /** In the path instead of the host name. */
   readonly pathStyle: boolean
-  /** Some servers do not support checksums. */
   readonly checksums: boolean
   /** With retries; shorter than a transaction may wait. */
   readonly timeoutMs: number
-  /** Parts of 8 MiB for all uploads. */
   readonly parts: number
   /** Up to 8 MiB per upload. */
   readonly spoolDirectory: string

@@ -48,11 +48,9 @@ export interface GatewayConfig extends BaseConfig {
   readonly clientTimeoutMs: number
   readonly keepAliveMs: number
   readonly maxUnreadBytes: number
-  /** Per upstream. */
   readonly upstreamConnections: number
   /** One tenant's part of `upstreamConnections`. */
   readonly tenantConnections: number
-  /** Per upstream. */
   readonly upstreamWaiting: number
   /** If empty, `Authorization: Bearer` is rejected. */
   readonly providers: readonly SignInProvider[]

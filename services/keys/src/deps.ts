@@ -18,7 +18,6 @@ export interface Deps extends BaseDeps {
   readonly announcer: Announcer
   readonly enforcer: Enforcer
   readonly leaks: LeakReports
-  /** Undefined: reports of GitHub are not set up. */
   readonly githubKeys: GithubKeys | undefined
 }
 

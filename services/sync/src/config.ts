@@ -21,7 +21,6 @@ export interface Config extends BaseConfig {
   readonly workers: number
   /** Endpoints that this process sends events to at a time; 0 if it sends none. */
   readonly webhookWorkers: number
-  /** How often a worker polls for runs, in milliseconds. */
   readonly queuePollMs: number
   /** Ranges (CIDR) of the platform's network that sources may be in. */
   readonly networks: readonly string[]
@@ -29,7 +28,6 @@ export interface Config extends BaseConfig {
   readonly keepDetailsDays: number | undefined
   /** For addresses in SCIM responses and events. Undefined: addresses are paths. */
   readonly apiUrl: string | undefined
-  /** Undefined: no e-mail. */
   readonly mail: { readonly url: string; readonly from: string } | undefined
   readonly database: DatabaseConfig
   readonly universe: {

@@ -36,7 +36,6 @@ export interface Deps {
   readonly secretRing: KeyRing
   readonly now: () => Date
   readonly locate: Locate
-  /** Undefined if e-mail is not configured. */
   readonly mailer: Mailer | undefined
   ready(): Promise<void>
   databaseId(): Promise<string | undefined>
@@ -95,7 +94,6 @@ export async function openDeps(
     keepDetailsDays: config.keepDetailsDays,
     ended: runs.ended,
   }
-  /** Workers serve no request, so each job gets its own trace. */
   const traced = async (name: string, id: string, work: () => Promise<void>): Promise<void> => {
     if (tracing === undefined) await work()
     else await tracing.trace(`sync ${name}`, { 'postern.job_id': id }, work)

@@ -14,10 +14,8 @@ import type { KeyRing } from '@postern/signed-context'
 export interface Config extends BaseConfig {
   readonly database: DatabaseConfig
   readonly findings: {
-    /** Without a final slash. */
     readonly url: string
     readonly ring: KeyRing
-    /** In milliseconds. */
     readonly timeoutMs: number
   }
 }

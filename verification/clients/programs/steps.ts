@@ -13,7 +13,6 @@ export interface GeneratedClient {
     readonly condition: string
     readonly severity: 'low'
   }): Promise<{ readonly status: number; readonly id: string | undefined }>
-  /** Sends the bytes as a file and returns the receipt. */
   upload(content: Blob): Promise<{ readonly status: number; readonly sha256: string | undefined }>
   read(id: string): Promise<{ readonly status: number; readonly code: string | undefined }>
 }

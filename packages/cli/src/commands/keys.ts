@@ -110,7 +110,6 @@ export async function listKeys(
   context.print(table(['ID', 'LABEL', 'KEY', 'STATE', 'OWNER', 'SCOPES', 'EXPIRES', 'LAST USED'], rows))
 }
 
-/** Counts the keys that need a look. */
 export async function showHealth(
   context: CommandContext,
   options: OutputOptions & { readonly tenant: string },

@@ -80,7 +80,6 @@ export async function showRunById(context: CommandContext, id: string, { json }:
   if (errors.length > maxShown) context.print(`\nThere are more: connectors errors ${run.id}`)
 }
 
-/** Reads one more error than is shown. */
 async function listFirstErrors(client: PosternClient, id: string): Promise<readonly RunError[]> {
   for await (const page of client.sync.runs.errors(id, { limit: maxShown + 1 }).pages()) return page
   return []

@@ -148,7 +148,6 @@ interface Unverified {
   readonly provider: SignInProvider | undefined
 }
 
-/** Only for display. */
 function readUnverified(token: string, providers: readonly SignInProvider[]): Unverified {
   try {
     const claims = decodeJwt(token)

@@ -3,7 +3,6 @@ import { type Json, asJson, asList, resolveReference } from '@postern/contracts/
 
 /** An operation of the API as a tool of the Model Context Protocol. */
 export interface AgentTool {
-  /** The operation id. */
   readonly name: string
   readonly title: string
   readonly description: string
@@ -14,7 +13,6 @@ export interface AgentTool {
   readonly path: string
   readonly queryNames: ReadonlySet<string>
   readonly bodyMediaType: string | undefined
-  /** A key needs one of them; none if every key may call it. */
   readonly scopes: readonly string[]
   /** Members that answers are limited to by default. */
   readonly fields: readonly string[] | undefined

@@ -34,7 +34,6 @@ const kinds = z.enum(Object.keys(changeKinds).filter((kind): kind is ChangeKind 
 
 const nextSinceHeader = 'Postern-Next-Since'
 
-/** In days. */
 export const changesKeptDays = 30
 
 export const changeSchema = z

@@ -2,23 +2,17 @@ import { z } from 'zod'
 import { grantableScopes, roles } from '../scope.ts'
 import { tenantSlugSchema } from './tenants.ts'
 
-/** The internal API between the gateway and the keys service, signed (RFC 9421) with their shared secret. */
-
-/** The length of a lease in milliseconds (L in revocation.md). */
 export const leaseMs = 2000
 export const leaseMarginMs = 50
 export const renewalsPerLease = 4
-/** How long any cache may use a key record after the keys service read it, in milliseconds. */
+/** How long any cache may use a record after the keys service read it. */
 export const recordTtlMs = 10 * 60 * 1000
-/** How long a gateway remembers a change. Longer than any older record can stay in a cache. */
+/** How long a gateway remembers a change: longer than any older record can stay in a cache. */
 export const watermarkTtlMs = 2 * recordTtlMs
-/**
- * How long the log keeps a change, so that a starting gateway gets all of it. By the monotonic clock of the pruning
- * process.
- */
+/** How long the log keeps a change, by the monotonic clock of the pruning process. */
 export const keepLogMs = 2 * watermarkTtlMs
 
-/** The key of a record and the channel of revocations. `hash` is the lower-case hex SHA-256 of the key. */
+/** `hash`: SHA-256 of the key, in lower-case hex. */
 export const redisRecordKey = (hash: string): string => `postern:key:{${hash}}`
 export const redisRevocationChannel = 'postern:revocations'
 /** A gateway receives its own messages here, to check its subscription. */
@@ -43,7 +37,7 @@ export const keyRecordSchema = z.strictObject({
   revoked: z.boolean(),
   /** Increases with every change that could narrow the key. */
   version: z.int(),
-  /** When the keys service read the record, on the database clock. No cache may use it after `readAt + recordTtlMs`. */
+  /** No cache may use the record after `readAt + recordTtlMs`. */
   readAt: z.int(),
   keyLimit: z.int().min(1),
   tenantLimit: z.int().min(1),
@@ -62,21 +56,18 @@ export const tenantRecordSchema = z.strictObject({
 })
 export type TenantRecord = z.infer<typeof tenantRecordSchema>
 
-/** A person as the directory of the tenant knows them by one name. `unknown`: nobody has had the name. */
+/** The state of a name in the tenant's directory. `unknown`: nobody has had it. */
 export const personRecordSchema = z.strictObject({
-  /** Of tenant, attribute and name (`tenancy.hash_name`). */
+  /** Covers tenant, attribute and name (`tenancy.hash_name`). */
   hash: hashSchema,
-  /** The last entry of the log when it was read. */
+  /** The number of the log's last entry when the record was read. */
   version: z.int(),
   status: z.enum(['active', 'inactive', 'unknown']),
   readAt: z.int(),
 })
 export type PersonRecord = z.infer<typeof personRecordSchema>
 
-/**
- * An entry of the revocation log, in commit order. It voids records of the key or tenant below `version`; with
- * `revoked` the key is dead. The hash is that of a key, or of a person's name in a directory.
- */
+/** Voids records of the key or tenant below `version`. The hash is that of a key, or of a person's name in a directory. */
 export const revocationSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('key'), seq: z.int(), hash: hashSchema, version: z.int(), revoked: z.boolean() }),
   z.strictObject({ kind: z.literal('tenant'), seq: z.int(), tenantId: z.uuid(), version: z.int() }),
@@ -84,19 +75,17 @@ export const revocationSchema = z.discriminatedUnion('kind', [
 export type Revocation = z.infer<typeof revocationSchema>
 
 /**
- * A running SHA-256 (hex) over all entries from a random start identifies the log. Each next mark hashes `mark seq kind
- * hash-or-tenant version revoked`, separated by blanks; `revoked` is 1 or 0, and 0 for a tenant.
+ * Identifies the log: a SHA-256 (hex) over the previous mark (the first is random) and the next entry, as
+ * `mark seq kind hash-or-tenant version revoked`. `revoked` is 1 or 0, and 0 for a tenant.
  */
 const logMarkSchema = z.string().regex(/^[0-9a-f]{64}$/)
 
 export const maxGatewayName = 100
 
-/** `gateway` is new for each process; `cursor` is null until the first response is applied. */
 export const leaseRequestSchema = z.strictObject({
   gateway: z.uuid(),
   name: z.string().max(maxGatewayName),
   cursor: z.int().min(0).nullable(),
-  /** Null if unknown. */
   mark: logMarkSchema.nullable(),
   counts: z.literal(true).optional(),
 })
@@ -112,22 +101,21 @@ export const leaseAnswerSchema = z.strictObject({
   mark: logMarkSchema.nullable(),
   /** The cursor is too old, ahead of the log, or of another log: clear all caches. */
   reset: z.boolean(),
-  /** The database clock when the log was read (epoch ms). */
+  /** The database clock when the log was read. */
   now: z.int(),
   gateways: z.int().min(0).optional(),
 })
 export type LeaseAnswer = z.infer<typeof leaseAnswerSchema>
 
-/** `POST /internal/v1/leases/release`: a stopping gateway returns its lease, so that no revocation waits for it. */
+/** A stopping gateway returns its lease, so that no revocation waits for it. */
 export const leaseReleaseSchema = z.strictObject({ gateway: z.uuid() })
 
 export const maxLookups = 100
 
-/** `POST /internal/v1/keys/lookups`: a record or null for each hash, in order. */
 export const lookupsRequestSchema = z.strictObject({ hashes: z.array(hashSchema).min(1).max(maxLookups) })
 export const lookupsAnswerSchema = z.strictObject({ records: z.array(keyRecordSchema.nullable()), now: z.int() })
 
-/** `POST /internal/v1/tenants/lookup`: the record of the tenant with this id or slug, or null. */
+/** Answered with the record of the tenant, or null. */
 export const tenantLookupRequestSchema = z.union([
   z.strictObject({ tenantId: z.uuid() }),
   z.strictObject({ slug: tenantSlugSchema }),
@@ -137,7 +125,6 @@ export const tenantLookupAnswerSchema = z.strictObject({ record: tenantRecordSch
 /** SCIM attributes by which people of tokens are found (RFC 7643). */
 export const directoryAttributes = ['externalId', 'userName', 'emails.value'] as const
 
-/** `POST /internal/v1/directory/lookup`. */
 export const personLookupRequestSchema = z.strictObject({
   tenantId: z.uuid(),
   attribute: z.enum(directoryAttributes),
@@ -146,17 +133,13 @@ export const personLookupRequestSchema = z.strictObject({
 export type PersonLookup = z.infer<typeof personLookupRequestSchema>
 export const personLookupAnswerSchema = z.strictObject({ record: personRecordSchema, now: z.int() })
 
-/**
- * Lines of one transaction, which a revocation may wait for. A report with at most this many is recorded completely or
- * not at all.
- */
+/** Lines of a report that one transaction records. A revocation may wait for it. */
 export const maxUsageTogether = 500
-/** As `maxUsageTogether`, for keys with refusals. */
 export const maxRefusalsTogether = 50
-/** Refusals of a key in one report, and those that are kept. */
+/** Refusals of a key that a report contains, and that are stored. */
 export const maxRecentRefusals = 100
 
-/** `POST /internal/v1/usage`: requests since the gateway's last report. Returns 204. */
+/** Requests since the gateway's last report. */
 export const usageReportSchema = z.strictObject({
   uses: z
     .array(
@@ -182,7 +165,7 @@ export const usageReportSchema = z.strictObject({
       }),
     )
     .max(10_000),
-  /** Refusals by key, for whatever reason. Absent without refusals. */
+  /** Refusals by key. */
   refusals: z
     .array(
       z.strictObject({
@@ -195,7 +178,6 @@ export const usageReportSchema = z.strictObject({
               address: z.string().min(1).max(64).nullable(),
               /** Null also if no route matched. */
               route: z.string().min(1).max(64).nullable(),
-              /** The problem code. */
               code: z.string().min(1).max(64),
               count: z.int().min(1),
               firstAt: z.int(),
@@ -219,7 +201,6 @@ export const usageReportSchema = z.strictObject({
     )
     .max(1000)
     .optional(),
-  /** Absent without sign-ins. */
   people: z
     .array(
       z.strictObject({

@@ -3,5 +3,4 @@
 /** In days: five years. */
 export const mostKeyDays = 1825
 
-/** Keys in one change of several. */
 export const maxBulkKeys = 1000

@@ -2,7 +2,6 @@ import { z } from 'zod'
 import { timestampSchema } from '../common.ts'
 import { roles } from '../scope.ts'
 
-/** Name and roles come from the identity provider. */
 export const memberSchema = z
   .object({
     id: z.string().meta({ description: 'The id of the person at the identity provider', examples: ['amara.osei'] }),

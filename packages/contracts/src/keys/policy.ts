@@ -3,7 +3,6 @@ import { timestampSchema } from '../common.ts'
 import { addressesSchema } from './api-key.ts'
 import { mostKeyDays } from './limits.ts'
 
-/** Rules beside the longest life and the networks. */
 const moreRules = {
   forbid_wildcards: z.boolean().meta({ description: 'Whether new keys must name their scopes without wildcards' }),
   require_owner: z.boolean().meta({ description: 'Whether a new key needs an owner' }),

@@ -56,7 +56,6 @@ const ids: Readonly<Record<string, string>> = {
   'sync.scim-service-config': 'getScimServiceConfig',
 }
 
-/** A verb and its object in camel case, so that it can name a function. */
 export function operationIdOf(routeId: string): string {
   const [, name = ''] = routeId.split('.')
   return ids[routeId] ?? camelCase(name.replace(/^scim-([a-z]+)-/, '$1-scim-'))

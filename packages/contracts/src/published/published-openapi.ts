@@ -59,8 +59,8 @@ export function publishedOpenApi(serverUrl: string, routes?: readonly Route[]): 
 }
 
 /**
- * Changes the exact OpenAPI document into forms that client generators, agents and low-code platforms understand. It
- * accepts at least what the exact one accepts. Works in short steps.
+ * Turns the exact document into forms that client generators, agents and low-code platforms understand. Accepts at least
+ * the same requests.
  */
 export function* publishedOpenApiInTurns(exact: Json): Generator<undefined, Json> {
   const components = asJson(exact['components'])

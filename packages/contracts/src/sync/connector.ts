@@ -162,7 +162,6 @@ export const connectorSchema = z
   .meta({ id: 'Connector' })
 export type Connector = z.infer<typeof connectorSchema>
 
-/** Connectors of pushes are created automatically. */
 export const creatableConnectorTypes = ['csv', 'http_json', 'scim', 'ldap', 'sql'] as const
 
 const secretValue = text(1, 16_384)
@@ -214,7 +213,6 @@ export const updateConnectorBodySchema = z
   .meta({ id: 'ConnectorChange', minProperties: 1, examples: [{ name: 'Departments', state: 'paused' }] })
 export type UpdateConnectorBody = z.output<typeof updateConnectorBodySchema>
 
-/** An id, or `key:` and the connector's key. */
 export const connectorAddressSchema = z
   .union([uuidSchema, z.string().regex(/^key:[a-z0-9][a-z0-9_-]{0,63}$/)])
   .meta({ description: 'An id, or `key:` and the key of a connector' })

@@ -15,7 +15,6 @@ export const runStatuses = [
   'failed',
   'cancelled',
 ] as const
-/** These no longer change automatically. */
 export const finalRunStatuses = ['succeeded', 'partial', 'failed', 'cancelled'] as const
 export const changeOperations = ['create', 'update', 'move', 'deactivate', 'reactivate'] as const
 

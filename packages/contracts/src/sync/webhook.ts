@@ -156,7 +156,6 @@ export const updateWebhookBodySchema = z
     examples: [{ state: 'enabled' }],
   })
 
-/** In hours. */
 export const mostOverlapHours = 168
 
 export const rotateWebhookSecretBodySchema = z
@@ -195,7 +194,6 @@ export const webhookDeliverySchema = z
   .meta({ id: 'WebhookDelivery' })
 export type WebhookDelivery = z.infer<typeof webhookDeliverySchema>
 
-/** The reasons for an entry of the history. */
 export type WebhookTrailType = Webhook['history'][number]['type']
 
 export const sendWebhookBodySchema = z

@@ -1,6 +1,5 @@
 import type { Word } from './word.ts'
 
-/** Evidence files, receipts and custody. */
 export const evidenceWords: Readonly<Record<string, Word>> = {
   file_name: ['Name of the file', 'access-review-2026-q3.csv'],
   content_type: ['Media type that the sender named', 'text/csv'],

@@ -1,6 +1,5 @@
 import type { Word } from './word.ts'
 
-/** Connectors, runs and pushes. */
 export const syncWords: Readonly<Record<string, Word>> = {
   dataset: ['What the connector brings'],
   config: ['Where and how the source is read; its members depend on `type`'],

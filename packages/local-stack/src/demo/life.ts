@@ -38,7 +38,6 @@ export function liveThrough(plan: FindingPlan, world: World): Omit<DemoFinding, 
   const { calendar } = world
   const clock = clockOf(calendar, age, end)
   const recommended = Array.from({ length: recommendations }, (_none, index) => {
-    // As in carryOut.
     const carrying = plans.filter((_plan, turn) => turn % recommendations === index)
     return recommend(plan, clock, { index, plans: carrying.map(({ status }) => status) })
   })
@@ -201,7 +200,6 @@ function carryOut(
 ): DemoPlan {
   const { random, people } = world
   const owner = outline.owner ?? finding.owner
-  // Only some plans are late.
   const createdAt = clock(planShares.proposed + 0.01 * index)
   let due = dateOf(new Date(createdAt.getTime() + random.int(20, 90) * dayMs))
   const dueOn = due

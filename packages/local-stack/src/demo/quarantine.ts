@@ -31,7 +31,6 @@ export async function seedQuarantine(target: QuarantineTarget, senders: readonly
       await target.services.restart('evidence')
     }
   } finally {
-    // An open server would keep the process alive.
     await standIn.stop()
   }
 }

@@ -125,7 +125,6 @@ const scenarioSchema = z.strictObject({
     }),
   ),
   scimUsers: count,
-  /** Only text; a stand-in scanner reports malware. */
   quarantine: z.array(z.strictObject({ fileName: z.string(), contentType: z.string(), body: z.string() })),
   stories: z.strictObject({ entities: z.array(storyEntitySchema), findings: z.array(storyFindingSchema) }),
   vocabulary: vocabularySchema,

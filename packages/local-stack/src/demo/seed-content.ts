@@ -27,7 +27,6 @@ const actor: CreatedBy = { type: 'connector', id: 'demo', label: 'Demo data' }
 
 export interface WantedDemo {
   readonly findings: number
-  /** Called only if findings are missing. */
   make(): DemoData
   say?(step: string): void
 }
@@ -85,7 +84,6 @@ function openDb(connectionString: string): TenantDb {
   return openTenantDb({
     connectionString,
     maxConnections: 1,
-    // A machine that writes a large demo is busy.
     connectTimeoutMs: 60_000,
     queryTimeoutMs: 60_000,
     applicationName: 'postern-demo',

@@ -136,7 +136,6 @@ function makeHierarchy(
     nodes.push(...level)
     above = level
   }
-  // Every entity has a place in the primary hierarchy, and every second one in the others.
   const placed = nodes.map((): string[] => [])
   for (const [index, { external_id }] of entities.entries()) {
     if (isPrimary || random.int(0, 1) === 1) memberOf(placed, index).push(external_id)

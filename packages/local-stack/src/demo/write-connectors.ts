@@ -8,7 +8,6 @@ const maxWaitMs = 60_000
 
 export async function writeConnectors(target: GatewayTarget, connectors: readonly DemoConnector[]): Promise<void> {
   for (const { body, uploads, isPaused } of connectors) {
-    // 409: an interrupted call created it.
     await callGateway(target, { method: 'POST', path: '/api/v1/connectors', json: body, expected: [201, 409] })
     const found = await callGateway(target, { method: 'GET', path: `/api/v1/connectors/key:${body.key}` })
     const { id, state } = connectorSchema.parse(found.json)
@@ -17,7 +16,6 @@ export async function writeConnectors(target: GatewayTarget, connectors: readonl
     if (isPaused && state === 'active') {
       const json = { state: 'paused' }
       const path = `/api/v1/connectors/${id}`
-      // 412: an earlier attempt paused it.
       await callGateway(target, { method: 'PATCH', path, json, ifMatch: found.etag, expected: [200, 412] })
     }
   }

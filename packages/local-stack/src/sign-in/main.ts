@@ -17,7 +17,6 @@ try {
   const server = createDevelopmentProvider({
     ...settings,
     people: demoPeople,
-    // Tenants may be created later.
     tenantId: async (slug) => {
       const { tenants } = tenantsSchema.parse(JSON.parse(await readFile(settings.demoFile, 'utf8')))
       return tenants[slug]?.id

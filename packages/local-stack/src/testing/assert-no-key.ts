@@ -4,14 +4,14 @@ import { join } from 'node:path'
 /** The pattern of every key (packages/api-key). */
 const keyPattern = /postern_[0-9A-Za-z]{49}/
 
-/** Throws if a log line contains an API key. Services in a test's process use it, so that the request that logged a key fails. */
+/** Throws if a log line contains an API key. Services in a test's process use it for each line. */
 export function assertNoKeyInLine(line: string): void {
   if (keyPattern.test(line)) throw new Error('a line of the log holds an API key')
 }
 
 /**
- * Throws if a log file below the folder contains an API key. Runs at the end of every stack and cluster, so the whole suite
- * checks its logs. The message names file and line, not the key.
+ * Throws if a log file below the folder contains an API key. Runs at the end of every stack and cluster. The message names
+ * file and line.
  */
 export async function assertNoKeyIn(folder: string): Promise<void> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => [])

@@ -5,9 +5,7 @@ import { promisify } from 'node:util'
 
 const execute = promisify(execFile)
 
-/** A certificate authority in a folder. */
 export interface TestAuthority {
-  /** Path of the authority's certificate, `ca.crt`. */
   readonly certificate: string
   /** Creates NAME.crt and NAME.key for a host name and returns both paths. */
   issue(name: string): Promise<{ readonly certificate: string; readonly key: string }>

@@ -14,10 +14,8 @@ import {
 } from '../distribution-packages.ts'
 import { repositoryRoot } from '../paths.ts'
 
-/** A Chromium program. */
 export interface Chromium {
   readonly path: string
-  /** Additional environment variables. */
   readonly env: Readonly<Record<string, string>>
 }
 
@@ -30,8 +28,8 @@ const unpackedFolder = join(repositoryRoot, '.tools', 'chromium')
 const installTimeoutMs = 300_000
 
 /**
- * Finds an installed Chromium, else installs Debian's package as root or unpacks it into the clone. Throws an error that names
- * what to install, because browser tests must not be skipped.
+ * Finds an installed Chromium, else unpacks Debian's package. Throws if that is impossible, because browser tests must not
+ * be skipped.
  */
 export async function findChromium(): Promise<Chromium> {
   const installed = await findInstalled()
@@ -74,7 +72,6 @@ async function run(...args: readonly string[]): Promise<void> {
 
 async function install(): Promise<Chromium> {
   const chromium = ['install', '--yes', '--no-install-recommends', 'chromium', 'fonts-liberation']
-  // The machine's package lists may be empty or outdated.
   await run(...chromium).catch(async () => {
     await run('update')
     await run(...chromium)
@@ -88,7 +85,6 @@ async function unpack(): Promise<Chromium> {
   await unpackPackages(unpackedFolder, async (apt) => {
     const dependencies = await readDependencies(apt, 'chromium')
     const needed = new Set(['chromium'])
-    // The loop also visits members that it adds.
     for (const item of needed) {
       for (const dependency of dependencies.get(item) ?? []) {
         if (/^(?:lib|chromium|fontconfig|fonts-)/.test(dependency) && !alwaysThere.has(dependency))

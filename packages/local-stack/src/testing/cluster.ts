@@ -20,7 +20,7 @@ export const testInstallFolder: string = join(repositoryRoot, '.tools', 'redis-p
 
 /** The PostgreSQL that all tests of a run share. Each test creates its own database. */
 export interface Cluster {
-  /** Folder for secrets, logs and files of tests. Removed at the end. */
+  /** Removed at the end. */
   readonly home: string
   readonly port: number
   /** Port of the synchronous standby, if there is one. */
@@ -37,9 +37,8 @@ const homePrefix = 'postern-test-'
 
 /** The server process, for fault tests. */
 export interface TestPostgres {
-  /** Sends a signal to the server and all of its sessions. */
   kill(signal: NodeJS.Signals): Promise<void>
-  /** Stops the server, or waits for the end of a killed one. */
+  /** Waits for the end of a killed server. */
   stop(): Promise<void>
   /** Stops the server if it runs, and starts it with the same port and data and additional variables. */
   restart(env?: Readonly<Record<string, string>>): Promise<void>
@@ -48,15 +47,13 @@ export interface TestPostgres {
 export interface RunningCluster {
   readonly cluster: Cluster
   readonly postgres: TestPostgres
-  /** Promotes the standby. */
   readonly promote: () => Promise<void>
-  /** Stops PostgreSQL and removes everything. */
   readonly stop: () => Promise<void>
 }
 
 /**
- * Starts PostgreSQL on a free port, creates a template database with all migrations and sets `clusterVariable`. Data
- * survives a crash only if `durable`. With `standby` there is a synchronous standby, which connection strings name too.
+ * Starts PostgreSQL with a template database that has all migrations, and sets `clusterVariable`. Data survives a crash
+ * only if `durable`.
  */
 export async function startTestCluster({ durable = false, standby = false } = {}): Promise<RunningCluster> {
   await removeAbandoned()
@@ -146,19 +143,16 @@ export async function startTestCluster({ durable = false, standby = false } = {}
   }
 }
 
-/** Signals the server and each session, because sessions have their own process groups. Linux only. */
+/** Sessions have their own process groups. Linux only. */
 async function signalAll(server: number, signal: NodeJS.Signals): Promise<void> {
   const sessions = await readFile(`/proc/${server}/task/${server}/children`, 'utf8')
   for (const pid of [server, ...sessions.trim().split(' ').map(Number)]) {
     try {
       if (pid > 0) process.kill(pid, signal)
-    } catch {
-      // The process has ended.
-    }
+    } catch {}
   }
 }
 
-/** Removes the folders of runs that were killed. */
 async function removeAbandoned(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     if (!name.startsWith(homePrefix)) continue
@@ -171,7 +165,6 @@ async function removeAbandoned(): Promise<void> {
   }
 }
 
-/** The messages of an error and its causes, in one line. */
 function explain(error: unknown): string {
   const texts: string[] = []
   for (let cause = error; cause instanceof Error; cause = cause.cause) texts.push(cause.message)

@@ -31,7 +31,6 @@ export async function startTestDirectory(
     readonly ldif: string
     /** A user who reads at most 50 entries, also in pages. */
     readonly limited: string
-    /** Default: nobody. */
     readonly writer?: string
     readonly key: string
     readonly cert: string
@@ -69,7 +68,6 @@ export async function startTestDirectory(
   )
   const command = join(folder, 'usr', 'sbin', 'slapd')
   const ldif = await file('entries.ldif', content.ldif)
-  // Loading offline is faster than adding entries.
   await execute(command, ['-T', 'add', '-q', '-f', configuration, '-l', ldif], { env, timeout: 60_000 })
   const port = await findFreePort()
   const tlsPort = await findFreePort()

@@ -4,9 +4,7 @@ import { join } from 'node:path'
 import { firstLine, hasPackages, unpackPackages } from '../distribution-packages.ts'
 import { repositoryRoot } from '../paths.ts'
 
-/** A wall clock for selected processes. */
 export interface FakeClock {
-  /** Environment of a process that uses it. */
   readonly env: Readonly<Record<string, string>>
   /** Sets its offset from the machine's clock, in seconds. Processes notice within a second. */
   set(offsetSeconds: number): Promise<void>

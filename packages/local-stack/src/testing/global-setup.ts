@@ -1,7 +1,6 @@
 import { ensurePrograms } from '../../programs.mjs'
 import { startTestCluster } from './cluster.ts'
 
-/** Vitest calls this before all test files, and the returned function after the last. */
 export async function setup(): Promise<(() => Promise<void>) | undefined> {
   // Some runs only read files.
   if (process.env['POSTERN_TEST_SERVERS'] === 'none') return undefined

@@ -7,13 +7,12 @@ import { makeTestFolder, testInstallFolder } from './cluster.ts'
 
 export { serverNames as redisServerNames } from '../redis-program.ts'
 
-/** A Redis server with an installation's configuration. */
 export interface InstalledRedis {
   readonly port: number
   stop(): Promise<void>
 }
 
-/** Starts a server with `redis.conf` and `users.acl`, as compose file and manifests do. Undefined if the program is missing. */
+/** Starts a server with the installation's `redis.conf` and `users.acl`. Undefined if the program is missing. */
 export async function startInstalledRedis(name: ServerName, folder: string): Promise<InstalledRedis | undefined> {
   const program = await findServer(name, testInstallFolder)
   if (program === undefined) return undefined

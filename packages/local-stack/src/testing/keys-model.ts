@@ -9,11 +9,8 @@ import {
   recordTtlMs,
 } from '@postern/contracts/internal'
 
-/**
- * A model of the keys service and its database (services/keys/migrations, services/keys/src/revocation) in memory: each
- * statement is one call. The gateway is tested against it with random schedules, and
- * services/keys/test/conformance.test.ts compares it with the real service.
- */
+// A model of the keys service and its database in memory: one call for each statement. The gateway is tested against it with
+// random schedules, and services/keys/test/conformance.test.ts compares it with the real service.
 
 export interface KeyRow {
   readonly hash: string
@@ -29,10 +26,10 @@ interface TenantRow {
 
 interface LeaseRow {
   acked: number
-  /** Since when the replica that waits has seen no other grant, on its own clock. It looks without a pause. */
+  /** When the waiting replica saw the last new grant, on its own clock. */
   quietSince: number
   released: boolean
-  /** The end by the database's clock, which is no longer used. */
+  /** The end by the database's clock. Only `isInForceByWallClock` uses it. */
   until: number
 }
 
@@ -43,7 +40,7 @@ export interface OpenChange {
   readonly write: () => void
 }
 
-/** A change that is committed; somebody waits until it is in force. */
+/** A committed change that is not yet known to be in force. */
 export interface Waiting {
   readonly entry: Revocation
   /** On the clock of the replica that waits. */
@@ -52,14 +49,13 @@ export interface Waiting {
 
 export type ChangeKind = 'revoke' | 'narrow' | 'tenant'
 
-/** The mark before the first entry of the log. */
 export const firstMark = '0'.repeat(64)
 
-/** So few that a gateway which was away has to ask more than once. */
+/** Entries in one answer: few, so that a gateway that was away needs several. */
 export const modelEntries = 2
 
 export class KeysModel {
-  /** A replica's own clock, which nobody sets. */
+  /** A replica's monotonic clock. */
   time = 0
   #databaseStart: number
   readonly keys: readonly KeyRow[]
@@ -76,17 +72,16 @@ export class KeysModel {
     for (const { tenantId } of keys) this.#tenants.set(tenantId, { version: 1, isSuspended: false })
   }
 
-  /** The database's clock. */
   get now(): number {
     return this.#databaseStart + this.time
   }
 
-  /** The database's clock is set. */
+  /** Sets the database's clock forward or back. */
   step(ms: number): void {
     this.#databaseStart += ms
   }
 
-  /** `keys.log_change`: locks the counter's row, unless another change holds it. Only the commit uses up the number. */
+  /** `keys.log_change`: locks the counter's row. Undefined if another change has locked it. */
   begin(kind: ChangeKind, key: KeyRow): OpenChange | undefined {
     const { hash, tenantId } = key
     if (this.#open !== undefined || (kind !== 'tenant' && key.revoked)) return undefined
@@ -123,13 +118,13 @@ export class KeysModel {
     return { entry: change.entry, committedAt: this.time }
   }
 
-  /** `examine` over `keys.read_grants`: whether no live lease is left whose gateway has not applied the entry. */
+  /** `examine` over `keys.read_grants`: whether every gateway with a live lease has applied the entry. */
   isInForce({ entry, committedAt }: Waiting): boolean {
     if (this.time - committedAt >= leaseMs) return true
     return [...this.#leases.values()].every((lease) => this.#hasEnded(lease) || lease.acked >= entry.seq)
   }
 
-  /** The rule when leases followed the database's clock. */
+  /** A wrong rule, for comparison: leases end by the database's clock. */
   isInForceByWallClock({ entry }: Waiting): boolean {
     return [...this.#leases.values()].every(({ until, acked }) => until <= this.now || acked >= entry.seq)
   }
@@ -138,7 +133,7 @@ export class KeysModel {
     return released || this.time - quietSince >= leaseMs
   }
 
-  /** When the last lease ends that is live now, on the replica's clock. */
+  /** When the last live lease ends, on the replica's clock. */
   lastEnd(): number {
     const live = [...this.#leases.values()].filter((lease) => !this.#hasEnded(lease))
     return Math.max(this.time, ...live.map(({ quietSince }) => quietSince + leaseMs))
@@ -154,7 +149,7 @@ export class KeysModel {
     return typeof mark === 'string' && known !== undefined && known !== mark
   }
 
-  /** `keys.grant_lease` up to its commit: what is returned commits. */
+  /** `keys.grant_lease`: reads now, and writes when the returned function is called. */
   checkLease(request: LeaseRequest): () => boolean {
     const { gateway, cursor } = request
     if (cursor === null || this.#isOther(request)) return () => false
@@ -201,17 +196,17 @@ export class KeysModel {
     if (row !== undefined) row.released = true
   }
 
-  /** `keys.read_grants`: who was granted a lease, how far it has come, and whether it gave the lease back. */
+  /** `keys.read_grants` */
   grants(): { readonly gateway: string; readonly acked: number; readonly released: boolean }[] {
     return [...this.#leases].map(([gateway, { acked, released }]) => ({ gateway, acked, released }))
   }
 
-  /** `keepLog`, by a replica that looks without a pause. */
+  /** `createLogPruner` */
   prune(): void {
     while (this.log[0] !== undefined && this.time - this.log[0].committedAt >= keepLogMs) this.log.shift()
   }
 
-  /** `keys.find_key_by_hash`. The label tells which versions were read. */
+  /** `keys.find_key_by_hash`. The label contains the versions that were read. */
   findKey(hash: string): KeyRecord | null {
     const key = this.keys.find((each) => each.hash === hash)
     if (key === undefined) return null
@@ -251,7 +246,7 @@ export class RedisModel {
     const there = this.find(record.hash, now)
     if (there !== undefined && !isLater(record, there)) return
     const until = Math.min(record.readAt, now) + recordTtlMs
-    // One whose time is over takes away what it is later than, and is not kept.
+    // An expired record removes an older one and is not stored itself.
     if (until <= now) this.#records.delete(record.hash)
     else this.#records.set(record.hash, { record, until })
   }

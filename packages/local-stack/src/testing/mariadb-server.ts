@@ -8,7 +8,6 @@ import { serverAccount } from '../server-account.ts'
 import { makeTestFolder } from './cluster.ts'
 import { type DebianProgram, findDebianProgram } from './debian-program.ts'
 
-/** A MariaDB server for one test file. */
 export interface TestMariadb {
   readonly port: number
   stop(): Promise<void>

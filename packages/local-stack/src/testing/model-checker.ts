@@ -2,7 +2,6 @@ import { join } from 'node:path'
 import { findOnPath, firstLine, hasPackages, isProgram, unpackPackages } from '../distribution-packages.ts'
 import { repositoryRoot } from '../paths.ts'
 
-/** Paths of Spin and a C compiler. */
 export interface ModelChecker {
   readonly spin: string
   readonly compiler: string

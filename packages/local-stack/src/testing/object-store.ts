@@ -13,28 +13,23 @@ export interface TestObjectStore {
   readonly region: string
   readonly accessKeyId: string
   readonly secretAccessKey: string
-  /** Replaces the access keys and secrets. Swift reads them within seconds. */
+  /** Swift reads them within seconds. */
   replaceUsers(users: Readonly<Record<string, string>>): Promise<void>
-  /** Path of the error log. */
   readonly logFile: string
-  /** Folder of the stored objects. */
   readonly data: string
-  /** Sends SIGSTOP, SIGCONT or SIGKILL. */
   kill(signal: NodeJS.Signals): void
-  /** Stops the server, unless it has ended. */
   stop(): Promise<void>
-  /** Restarts it with the same port and objects. */
   start(): Promise<void>
 }
 
 const installFolder = join(repositoryRoot, '.tools', 'swift-package')
 
-/** Starts Swift on a free port, from the distribution's packages (Debian, Ubuntu). It ends with this process at the latest. */
+/** Starts Swift from the distribution's packages (Debian, Ubuntu). It ends with this process at the latest. */
 export async function startTestObjectStore({
   bucket,
   forgetAfterS,
 }: {
-  /** A bucket to create at the start. Default: none. */
+  /** Default: none. */
   readonly bucket?: string
   /** Seconds after which deleted objects leave no trace. Default: a day. */
   readonly forgetAfterS?: number
@@ -115,7 +110,7 @@ async function answers(port: number): Promise<true | undefined> {
   }
 }
 
-/** The Python of Swift's packages. The machine's may have another version or lack a library. */
+/** The machine's Python may lack a library of Swift. */
 async function findPython(): Promise<string> {
   const found = await pythonIn(installFolder)
   if (found !== undefined) return found
@@ -123,7 +118,6 @@ async function findPython(): Promise<string> {
   try {
     await unpackPackages(installFolder, listPackages)
   } catch (error) {
-    // Another run may have unpacked them.
     if ((await pythonIn(installFolder)) === undefined) throw error
   }
   const unpacked = await pythonIn(installFolder)
@@ -141,11 +135,9 @@ async function pythonIn(folder: string): Promise<string | undefined> {
   return undefined
 }
 
-/** The packages of Swift, its modules, Python and libraries. */
 async function listPackages(apt: readonly string[]): Promise<string[]> {
   const dependencies = await readDependencies(apt, 'python3-swift')
   const needed = new Set<string>(['python3-swift'])
-  // The loop also visits members that it adds.
   for (const item of needed) {
     for (const dependency of dependencies.get(item) ?? []) {
       if (/^(?:python3|lib)/.test(dependency) && !alwaysThere.has(dependency)) needed.add(dependency)

@@ -12,7 +12,6 @@ export interface CreateKeyInput {
   readonly allowedAddresses?: readonly string[]
 }
 
-/** Actions of the operator, by calls to the keys service. */
 export interface OperatorActions {
   createTenant(slug?: string): Promise<Tenant>
   createKey(tenant: { readonly id: string }, input: CreateKeyInput): Promise<CreatedApiKey>
@@ -27,7 +26,6 @@ async function whenServed(call: () => Promise<CallAnswer>): Promise<CallAnswer> 
   }
 }
 
-/** Creates the actions for an operator's caller. */
 export function operatorActions(caller: SignedCaller): OperatorActions {
   return {
     createTenant: async (slug = `tenant-${randomBytes(6).toString('hex')}`) => {

@@ -1,7 +1,7 @@
-/** Settings of processes in tests. On a busy machine a process may wait long for a processor. */
+/** On a busy machine a process may wait long for a processor. */
 export const patience = { POSTERN_MAX_EVENT_LOOP_DELAY_MS: '10000' } as const
 
-/** Settings of services in tests. On a busy machine PostgreSQL may take long to accept a connection or to answer. */
+/** On a busy machine PostgreSQL may take long to accept a connection or to answer. */
 export const servicePatience = {
   ...patience,
   POSTERN_DATABASE_CONNECT_TIMEOUT_MS: '20000',

@@ -8,14 +8,14 @@ import { listWithLibraries } from './debian-program.ts'
 
 const execute = promisify(execFile)
 
-/** The version of the stack's PostgreSQL. An older pg_dump rejects it. */
+/** An older pg_dump rejects a newer server. */
 const version = 18
 
-/** The first Debian suite with that version. Its programs run with their own C library. */
+/** The first Debian suite with that version. */
 const suite = 'forky'
 const keyring = '/usr/share/keyrings/debian-archive-keyring.gpg'
 
-/** Returns that suite in the machine's own archive, or undefined if none is named. */
+/** Returns the line of sources.list for that suite, or undefined. */
 async function sourceOf(suiteName: string): Promise<string | undefined> {
   const folder = '/etc/apt/sources.list.d'
   const names = await readdir(folder).catch(() => [])
@@ -24,18 +24,18 @@ async function sourceOf(suiteName: string): Promise<string | undefined> {
   const uris = [...texts.join('\n').matchAll(/^(?:URIs:|deb(?: +\[[^\]]*\])?) +(https?:\S+)/gm)].map(
     ([, uri = '']) => uri,
   )
-  // Updates for security are an archive of their own, which has no whole suite.
+  // The archive of security updates has no whole suite.
   const uri = uris.find((each) => !each.includes('security'))
   return uri === undefined ? undefined : `deb [signed-by=${keyring}] ${uri} ${suiteName} main`
 }
 
-/** The programs of PostgreSQL for dumps, which the embedded one does not have. */
+/** pg_dump and pg_restore, which the embedded PostgreSQL lacks. */
 export interface PostgresClient {
-  /** Runs one to its end; rejects with what it has said. */
+  /** Rejects with the program's output. */
   run(program: 'pg_dump' | 'pg_restore', args: readonly string[]): Promise<void>
 }
 
-/** Those of the PATH, else those of Debian, unpacked without root. Gives the reason, in one line, when they cannot be had here. */
+/** Finds them on the PATH, else unpacks Debian's. Returns the reason if that is impossible. */
 export async function findPostgresClient(): Promise<PostgresClient | string> {
   if ((await findOnPath('pg_restore')) !== undefined && (await versionOf('pg_dump')) >= version) {
     return { run: async (program, args) => void (await execute(program, args)) }

@@ -1,15 +1,14 @@
 import { once } from 'node:events'
 import { type IncomingMessage, type Server, type ServerResponse, createServer, request as httpRequest } from 'node:http'
 
-/** A reverse proxy that publishes a server below a path, which it removes, as `proxy_pass` of nginx and StripPrefix of Traefik do. */
+/** A reverse proxy that publishes a server below a path and removes that path. */
 export interface PrefixProxy extends AsyncDisposable {
-  /** Origin and path. */
   readonly url: string
-  /** Names the server behind the proxy, which may be started after it. */
+  /** The server may start after the proxy. */
   forwardTo(origin: string): void
 }
 
-/** Starts the proxy on a free port. It changes neither headers nor bodies, except that it names the client. */
+/** Starts the proxy on a free port. It adds only the client's address to the headers. */
 export async function startPrefixProxy(prefix: string): Promise<PrefixProxy> {
   let upstream: string | undefined
 

@@ -8,11 +8,11 @@ import { randomPassword } from '../secrets.ts'
 import { makeTestFolder, testInstallFolder } from './cluster.ts'
 import { randomRedisPasswords } from './test-redis.ts'
 
-/** Several servers of Redis on this machine, each a process. They end with the process that started them, at the latest. */
+/** Several Redis servers. They end with this process at the latest. */
 export interface TestRedisGroup {
-  /** The URLs for the components. Secrets, because they contain passwords. */
+  /** URLs by component; secrets. */
   readonly urls: Readonly<Record<RedisClientName, string>>
-  /** Of the operator and, among each other, of the servers. */
+  /** For the operator, and for the servers among each other. */
   readonly admin: { readonly user: string; readonly password: string }
   readonly ports: readonly number[]
   readonly servers: readonly ManagedProcess[]
@@ -30,7 +30,7 @@ interface Server {
   readonly args?: readonly string[]
 }
 
-/** Configuration comes from a file: these servers rewrite theirs. */
+/** Sentinels and cluster nodes rewrite their configuration file. */
 async function start(home: string, { name, port, lines, args = [] }: Server): Promise<ManagedProcess> {
   const folder = join(home, name)
   await mkdir(folder, { recursive: true, mode: 0o700 })
@@ -48,7 +48,7 @@ async function start(home: string, { name, port, lines, args = [] }: Server): Pr
   })
 }
 
-/** Creates the users of an installation. The servers use `admin` to log in to each other. */
+/** Creates the users of an installation, and `admin` for the servers. */
 function makeUsers() {
   const passwords = randomRedisPasswords()
   const admin = { user: redisUserName('admin'), password: passwords.admin }
@@ -65,7 +65,7 @@ function makeUsers() {
 
 const forgetful = ['save ""', 'appendonly no']
 
-/** A first server, one that follows it, and a sentinel that makes the other the first when the first is gone for half a second. */
+/** Starts a master, a replica, and a sentinel that promotes the replica half a second after the master is gone. */
 export async function startTestSentinels(): Promise<TestSentinels> {
   const home = await makeTestFolder('sentinel')
   const sentinelPassword = randomPassword()
@@ -99,7 +99,7 @@ export async function startTestSentinels(): Promise<TestSentinels> {
   }
 }
 
-/** Servers that are yet to be made one cluster: three that hold keys, and one to follow the first. */
+/** Starts the servers of a cluster, unconnected: three masters, and a replica of the first. */
 export async function startTestRedisCluster(): Promise<TestRedisGroup & { readonly busPorts: readonly number[] }> {
   const home = await makeTestFolder('cluster')
   const users = makeUsers()

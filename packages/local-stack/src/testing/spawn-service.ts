@@ -6,17 +6,12 @@ import { compileCache } from '../paths.ts'
 import { programOf } from '../services.ts'
 import { servicePatience } from './patience.ts'
 
-/** A service in a process of its own. */
 export interface SpawnedService {
   readonly url: string
-  /** Sends the signal and waits for the end of the process. */
   kill(signal: NodeJS.Signals): Promise<void>
 }
 
-/**
- * Starts a service in a process of its own, on a free port, with these variables only. `fileBlocks` limits the size of its
- * files (`ulimit -f`).
- */
+/** Starts a service as a process with only these variables. `fileBlocks` limits its files (`ulimit -f`). */
 export async function spawnTestService(
   name: Upstream,
   env: Readonly<Record<string, string>>,

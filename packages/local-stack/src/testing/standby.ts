@@ -7,16 +7,13 @@ import { placePostgresFolder } from '../postgres-data.ts'
 import { type Postgres, type PostgresOptions, startPostgres } from '../postgres.ts'
 import { serverAccount } from '../server-account.ts'
 
-/** With these a commit returns once a standby has it on its disk, too. */
+/** A commit returns when a standby has stored it. */
 export const primarySettings: NonNullable<PostgresOptions['settings']> = {
   synchronous_commit: 'on',
   synchronous_standby_names: '*',
 }
 
-/**
- * Starts a standby on a copy of the primary's data, which must have been stopped in order. It connects to the primary's port for
- * as long as nobody promotes it.
- */
+/** Starts a standby on a copy of the stopped primary's data. It follows the primary's port until it is promoted. */
 export async function startStandby(
   primary: { readonly folder: string; readonly port: number },
   options: Pick<PostgresOptions, 'home' | 'port' | 'password' | 'maxConnections'>,

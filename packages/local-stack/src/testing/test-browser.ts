@@ -15,9 +15,7 @@ export interface VisitOptions {
 
 /** A browser for sign-ins: cookies by host, and redirects. It runs no scripts. */
 export interface TestBrowser {
-  /** Cookies by host and name. */
   readonly cookies: Map<string, string>
-  /** Sends one request. */
   send(url: string, options?: VisitOptions): Promise<PageAnswer>
   /** Navigates and follows redirects, until `until` returns true for an address. */
   visit(url: string, options?: VisitOptions & { readonly until?: (url: string) => boolean }): Promise<PageAnswer>

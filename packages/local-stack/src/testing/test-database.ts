@@ -7,10 +7,8 @@ import { loopback } from '../ports.ts'
 import type { Cluster } from './cluster.ts'
 import { findCluster } from './cluster.ts'
 
-/** A database with all migrations and no rows. */
 export interface TestDatabase {
   readonly name: string
-  /** Connection string of a role. */
   readonly url: (role: LoginRole | 'superuser') => string
   /** The key ring of the assertions that the database accepts, as configuration text. */
   readonly assertionKeys: string
@@ -19,13 +17,13 @@ export interface TestDatabase {
 }
 
 /**
- * Creates a database for a test file from the template of this run. Locks and statements time out after a minute, so that no
- * test depends on the machine's speed. With `hasShippedLimits` they time out as in production.
+ * Creates a database for a test file. Locks and statements time out after a minute, with `hasShippedLimits` as in
+ * production.
  */
 export async function createTestDatabase({ hasShippedLimits = false } = {}): Promise<TestDatabase> {
   const cluster = await findCluster()
   const name = `test_${randomBytes(8).toString('hex')}`
-  // Copying files needs less processor time than the default, the write-ahead log.
+  // Copying files is cheaper than the default, the write-ahead log.
   const copied = `template ${escapeIdentifier(cluster.template)} strategy file_copy`
   await administer(cluster, `create database ${escapeIdentifier(name)} ${copied}`)
   // A copy of the template has neither its owner nor its grants.

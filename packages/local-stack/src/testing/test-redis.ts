@@ -6,14 +6,11 @@ import { makeTestFolder, testInstallFolder } from './cluster.ts'
 
 /** A Redis for one test file. */
 export interface TestRedis {
-  /** URL of the login with all rights. */
   readonly url: string
   /** URLs of the components, with the rights of an installation. */
   readonly urls: Readonly<Record<RedisClientName, string>>
   readonly port: number
-  /** Sends SIGSTOP, SIGCONT or SIGKILL. */
   kill(signal: NodeJS.Signals): void
-  /** Stops the server, unless it has ended. */
   stop(): Promise<void>
   /** Starts it again on the same port, empty. */
   start(): Promise<void>

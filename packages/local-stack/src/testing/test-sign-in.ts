@@ -15,11 +15,9 @@ export interface TestSignIn {
 export interface TestSignInOptions {
   /** URL of the console, without a final slash. */
   readonly consoleUrl: string
-  /** Tenant ids by slug. */
   readonly tenants: Readonly<Record<string, string>>
   /** Default: the people of the demo. */
   readonly people?: readonly DemoPerson[]
-  /** Service accounts. */
   readonly machines?: DevelopmentProviderOptions['machines']
   /** Imitates the tokens of another provider. */
   readonly shape?: TokenShape

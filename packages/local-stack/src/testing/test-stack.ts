@@ -30,11 +30,10 @@ export interface TestStackOptions {
   readonly console?: boolean
   /** More members of the sign-in file, for the development provider. */
   readonly signIn?: Readonly<Record<string, unknown>>
-  /** Variables for every process. */
   readonly env?: Readonly<Record<string, string>>
-  /** Routes connections between processes over a detour, such as a proxy that can fail. */
+  /** Routes connections over a detour, such as a proxy that can fail. */
   readonly route?: Route
-  /** Another working copy of the repository, whose services run on this one's schema. */
+  /** Another working copy, whose services run on this one's schema. */
   readonly sources?: string
   /** The services that run from `sources`. Default: all. */
   readonly fromSources?: readonly (Upstream | 'gateway')[]
@@ -48,18 +47,15 @@ export interface CommandResult {
 
 /** All services as processes, with their own database and Redis. */
 export interface TestStack {
-  /** Folder for secrets, blobs and logs. */
   readonly home: string
-  /** Origins of the gateways. */
   readonly gateways: readonly string[]
-  /** Origin of the console. Empty without a console. */
+  /** Empty without a console. */
   readonly consoleUrl: string
-  /** The console and the development provider. Empty without a console. */
+  /** Console and development provider. */
   readonly consoleProcesses: readonly ManagedProcess[]
   readonly database: TestDatabase
   readonly redis: TestRedis
   readonly serviceUrl: (name: Upstream) => string
-  /** The current process of a service. */
   readonly process: (name: ServiceProcessName) => ManagedProcess
   /** Restarts a process on its port, with additional variables. */
   readonly restart: (name: ServiceProcessName, env?: Readonly<Record<string, string>>) => Promise<void>
@@ -74,7 +70,6 @@ export interface TestStack {
   createKey(tenant: { readonly id: string }, input: CreateKeyInput): Promise<CreatedApiKey>
   /** Runs the operator's command. */
   cli(...args: readonly string[]): Promise<CommandResult>
-  /** The output of all processes. */
   logs(): Promise<string>
   stop(): Promise<void>
 }

@@ -16,7 +16,6 @@ import { findFreePort, loopback } from '../ports.ts'
 import { type ManagedProcess, launch, waitUntilReady } from '../processes.ts'
 import { makeTestFolder } from './cluster.ts'
 
-/** A ClamAV daemon program. */
 export interface VirusScannerProgram {
   readonly command: string
   readonly env: Readonly<Record<string, string>>
@@ -25,13 +24,9 @@ export interface VirusScannerProgram {
 /** A clamd for one test file with only the given signatures. */
 export interface TestVirusScanner {
   readonly port: number
-  /** Path of its socket. */
   readonly path: string
-  /** Sends SIGSTOP, SIGCONT or SIGKILL. */
   kill(signal: NodeJS.Signals): void
-  /** Stops the daemon, unless it has ended. */
   stop(): Promise<void>
-  /** Starts it again on the same port. */
   start(): Promise<void>
 }
 
@@ -54,12 +49,10 @@ export async function findVirusScanner(
   return (await isProgram(command)) ? program : 'ClamAV is not on the PATH, and its package holds no clamd'
 }
 
-/** The packages of the daemon and its libraries, without the signature updater. */
 async function listNeededPackages(apt: readonly string[]): Promise<string[]> {
   const dependencies = await readDependencies(apt, 'clamav-daemon')
   if (dependencies.size === 0) throw new Error('the package lists do not know clamav-daemon')
   const needed = new Set(['clamav-daemon'])
-  // The loop also visits members that it adds.
   for (const item of needed) {
     for (const dependency of dependencies.get(item) ?? []) {
       if (dependency.startsWith('lib') && !alwaysThere.has(dependency)) needed.add(dependency)
@@ -126,7 +119,6 @@ export async function startTestVirusScanner(
   }
 }
 
-/** Whether clamd answers PING. */
 async function answers(port: number): Promise<boolean> {
   const socket = connect({ port, host: loopback })
   socket.setTimeout(5_000, () => socket.destroy())

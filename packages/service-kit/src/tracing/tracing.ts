@@ -1,5 +1,4 @@
 export interface Span {
-  /** 32 hexadecimal digits. */
   readonly traceId: string
   /** W3C Trace Context. */
   readonly traceparent: string

@@ -2,7 +2,6 @@ import type { Tx } from '@postern/tenant-db'
 import type { Actor } from '../upload/store.ts'
 import type { CustodyEvent } from './rules.ts'
 
-// Ids grow in the order of events.
 const insertText = `
   insert into evidence.custody_event (
     tenant_id, file_id, upload_id, kind, detail, occurred_at, actor_type, actor_id, actor_label, request_id

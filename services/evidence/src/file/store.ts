@@ -2,7 +2,6 @@ import { type EvidenceFile, type StoredCustodyEvent, maxListedAttachments } from
 import type { Tx } from '@postern/tenant-db'
 import { type Actor, lockBlob } from '../upload/store.ts'
 
-/** Undefined matches all. */
 export interface FileFilter {
   readonly status?: readonly EvidenceFile['status'][] | undefined
   readonly sha256?: string | undefined
@@ -29,7 +28,6 @@ export interface FoundFile {
   readonly verdict: 'reviewed' | 'rejected' | null
 }
 
-/** In the order of arrival. */
 export async function listFiles(
   tx: Tx,
   filter: FileFilter,

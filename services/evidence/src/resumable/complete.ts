@@ -25,7 +25,6 @@ export function createCompletion(deps: Parts, limits: Limits): Completion {
   const assembled = new Map<string, { readonly file: ReceivedFile; readonly at: number }>()
 
   async function assembleOnce(upload: ResumableUpload, context: Request['context']): Promise<ReceivedFile> {
-    // The sweep may have removed an old one.
     for (const [id, { at }] of assembled) if (deps.now() - at >= limits.abandonedAfterMs / 2) assembled.delete(id)
     const before = assembled.get(upload.id)
     if (before !== undefined) return before.file

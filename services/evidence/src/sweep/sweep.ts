@@ -64,7 +64,6 @@ export async function sweepRegularly(
       try {
         if (!closing.signal.aborted) await step()
       } catch (error) {
-        // The next round tries again.
         logger.error({ event: 'sweep_failed', err: error })
       }
     }

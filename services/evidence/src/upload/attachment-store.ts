@@ -28,7 +28,6 @@ const replaceableText = `
   where attachment.test_procedure ~ '^[0-9a-f]{8}-'
   order by attachment.test_procedure`
 
-/** Whose evidence the file's next version or its release would replace. */
 export async function findReplaceable(tx: Tx, fileId: string): Promise<readonly string[]> {
   const rows = await tx.query<{ test_procedure: string }>({
     name: 'evidence_replaceable',

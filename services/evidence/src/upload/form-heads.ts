@@ -20,8 +20,8 @@ const endOfHead = Buffer.from('\r\n\r\n')
 const none = Buffer.alloc(0)
 
 /**
- * Returns a function that takes the chunks of a form and calls `onHead` with the head of each part as it was sent, one byte a character, or
- * with undefined where no head follows a boundary. The parser of forms silently skips what it cannot read.
+ * Returns a function for the chunks of a form. `onHead` gets the head of each part as latin1, or undefined if no head
+ * follows a boundary.
  */
 export function createHeadScanner(
   boundary: string,
@@ -29,7 +29,7 @@ export function createHeadScanner(
 ): (chunk: Buffer) => void {
   const delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1')
   let state: 'content' | 'head' | 'end' = 'content'
-  /** The end of the content so far, which may begin a delimiter, or the head so far. The first delimiter needs no line before it. */
+  /** What may begin a delimiter, or the head so far. The first delimiter needs no line break before it. */
   let held = Buffer.from('\r\n')
 
   /** Returns what follows the next delimiter, or undefined. */

@@ -9,7 +9,6 @@ import { type DeclaredUpload, type UploadRefusal, judgeBody } from './rules.ts'
 
 export interface ReceivedBody {
   readonly sizeBytes: number
-  /** Lower-case hex. */
   readonly sha256: string
   readonly detected: string | null
   readonly scan: ScanOutcome

@@ -134,7 +134,6 @@ function only(receipts: readonly Receipt[]): Receipt {
   return receipt
 }
 
-/** Epoch ms. */
 function recordableUntil({ assertion }: RequestInfo['context']): number {
   return (parseAssertion(assertion)?.expiresAt ?? 0) * 1000
 }

@@ -48,7 +48,6 @@ export interface ChangedPlan {
   readonly drafts: readonly LogDraft[]
 }
 
-/** Inserts a plan for a locked finding. */
 export async function proposePlan(
   tx: Tx,
   finding: StoredFinding,

@@ -19,7 +19,6 @@ import type { StoredPlan } from './rules.ts'
 
 export type ActionPlanSort = (typeof actionPlanSorts)[number]
 
-/** Undefined members do not filter. */
 export interface ActionPlanFilter {
   readonly status?: readonly ActionPlan['status'][] | undefined
   readonly updatedSince?: Date | undefined
@@ -67,7 +66,6 @@ export async function findActionPlan(tx: Tx, address: ResourceAddress): Promise<
   return rows[0] === undefined ? undefined : toPlan(rows[0])
 }
 
-/** Inserts a plan of a locked finding. */
 export async function insertActionPlan(
   tx: Tx,
   findingId: string,

@@ -87,7 +87,6 @@ function markOf(batch: string): string {
 /** Limits the time of a statement. */
 export const walkLength = 20_000
 
-/** In commit order. */
 export async function listChanges(
   tx: Tx,
   {

@@ -132,7 +132,6 @@ export const patchedFields = [
   'custom',
 ] as const satisfies readonly (keyof UpdateFinding)[]
 
-/** A patch checks only the members that it names. */
 const mergedObjects = z.object({
   owner: personRefSchema.nullish(),
   management_response: managementResponseSchema.nullish(),

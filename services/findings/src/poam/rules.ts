@@ -55,7 +55,6 @@ export type PoamPlan = Pick<
 
 export type PoamEntry = Omit<LogEntry, 'hash'>
 
-/** The default: all except draft and cancelled. */
 export const poamStatuses = ['open', 'in_remediation', 'pending_validation', 'risk_accepted', 'closed'] as const
 
 export interface PoamMaker {

@@ -106,7 +106,6 @@ export async function findLastSeq(tx: Tx, findingId: string): Promise<number> {
 
 export interface LogPage {
   readonly kinds: readonly LogKind[] | undefined
-  /** The last entry of the previous page. */
   readonly after: number
   readonly limit: number
 }
@@ -121,7 +120,6 @@ export async function listLastEntries(tx: Tx, findingIds: readonly string[], lim
   return rows.map(toEntry)
 }
 
-/** Not verified. */
 export interface StoredEntry {
   /** A bigint, as text. Negative while unplaced. */
   readonly position: string

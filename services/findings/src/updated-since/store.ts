@@ -3,7 +3,6 @@ import { type TenantDb, findChangedFrom } from '@postern/tenant-db'
 
 export { findFeedMark } from '@postern/tenant-db'
 
-/** Undefined does not filter. */
 export async function findUpdatedSince(
   db: Pick<TenantDb, 'read'>,
   input: { readonly query: { readonly updated_since?: string | undefined } } & Pick<RequestInfo, 'context'>,

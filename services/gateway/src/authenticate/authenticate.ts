@@ -38,7 +38,6 @@ export interface AuthenticateParts {
   readonly keySchemes: KeySchemes
   /** Whether answers name the cause of a refused token. */
   readonly explainsTokens: boolean
-  /** For the log. */
   readonly onToken: (exchange: Exchange, event: 'token_refused' | 'token_without_roles', refusal: SignInRefusal) => void
   readonly onCrash: (exchange: Exchange, error: unknown) => void
 }

@@ -25,7 +25,6 @@ export type TokenCheck =
 export interface TokenVerifier {
   /** Finds a recently verified token that has not expired. */
   find(text: string): VerifiedToken | undefined
-  /** Verifies signature and claims. */
   verify(text: string): Promise<TokenCheck>
 }
 

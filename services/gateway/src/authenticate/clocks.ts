@@ -24,7 +24,6 @@ export interface DatabaseClock {
   hasPassed(moment: number): boolean | undefined
 }
 
-/** In milliseconds. */
 const aheadMs = 5000
 /** A slower answer bounds the clock too loosely and counts only if it contradicts the estimate. */
 const quickMs = 500

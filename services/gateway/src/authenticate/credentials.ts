@@ -6,7 +6,6 @@ export type Credentials =
   | { readonly kind: 'bearer'; readonly token: string }
   /** An API key without `ApiKey` and one space. */
   | { readonly kind: 'misplaced_key' }
-  /** `scheme` is the one that the client tried. */
   | { readonly kind: 'malformed'; readonly scheme: 'ApiKey' | 'Bearer' | undefined }
 
 const longest = 8200

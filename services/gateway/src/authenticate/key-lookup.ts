@@ -20,7 +20,6 @@ export interface KeyEntry extends JudgedEntry {
   readonly principal: Principal
 }
 
-/** For the metrics. */
 export type LookupLevel = 'memory' | 'redis' | 'keys' | 'unknown' | 'unavailable'
 
 export type Lookup =

@@ -27,7 +27,6 @@ export interface Principal {
   readonly masked: string | null
   /** Database clock (epoch ms). */
   readonly expiresAt: number
-  /** Requests per minute. */
   readonly limit: number
   readonly tenantLimit: number
   readonly context: string
@@ -93,7 +92,6 @@ export function keyPrincipal(record: KeyRecord): Principal {
   }
 }
 
-/** Requests per minute. */
 const personLimit = 1200
 
 interface Token {

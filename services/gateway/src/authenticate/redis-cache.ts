@@ -119,7 +119,6 @@ export function openRedisCache(options: {
         }
         return record
       } catch {
-        // Ask the keys service instead.
         return undefined
       }
     },

@@ -7,10 +7,6 @@ export interface TtlCache<Value extends object | boolean> {
   readonly size: number
 }
 
-/**
- * `now` returns milliseconds. The first `set` after each `ttlMs` deletes expired values, which the LRU cache would keep
- * until it is full.
- */
 export function createTtlCache<Value extends object | boolean>(options: {
   readonly max: number
   readonly ttlMs: number

@@ -107,7 +107,6 @@ function methodOf(method: string): Dispatcher.HttpMethod {
   }
 }
 
-/** Longer bodies are written as bytes. */
 const maxTextBytes = 8192
 
 /** HOT PATH. */

@@ -8,7 +8,6 @@ export interface UpstreamTarget {
   readonly name: Upstream
   readonly pool: Connections
   readonly signer: Signer
-  /** Empty at the root. */
   readonly basePath: string
 }
 

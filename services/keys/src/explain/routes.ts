@@ -8,7 +8,6 @@ import { findLastAddress, findRefusal } from '../usage/refusals.ts'
 import { explainDecision } from './explain-decision.ts'
 import { explainRefusal } from './explain-refusal.ts'
 
-/** Registers the explanation of a decision, from the record that gateways decide with. */
 export function explainRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   const match = createRouteMatcher()
   contractRoute(app, explainRequest, async ({ params, body, context }) => {

@@ -32,7 +32,6 @@ export async function reviewKeys(tx: Tx, limit: number): Promise<boolean> {
   return row?.has_reviewed === true
 }
 
-/** Notes keys that are about to expire, or have expired, as events: each once. */
 export async function noteExpiring(tx: Tx): Promise<void> {
   await tx.execute({ name: 'keys_note_expiring', text: 'select keys.note_expiring()', values: [] })
 }

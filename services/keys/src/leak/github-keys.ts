@@ -1,7 +1,6 @@
 import { type KeyObject, createPublicKey, verify } from 'node:crypto'
 import { z } from 'zod'
 
-/** GitHub's public keys by their id. */
 export type GithubKeys = ReadonlyMap<string, KeyObject>
 
 const documentSchema = z.object({
@@ -14,9 +13,7 @@ export const githubKeysSchema = z.string().transform((text, context): GithubKeys
     const { public_keys: keys } = documentSchema.parse(JSON.parse(text))
     const parsed = keys.map(({ key_identifier: id, key }) => [id, createPublicKey(key)] as const)
     if (parsed.every(([, key]) => key.asymmetricKeyDetails?.namedCurve === 'prime256v1')) return new Map(parsed)
-  } catch {
-    // Reported below.
-  }
+  } catch {}
   context.addIssue({
     code: 'custom',
     message:

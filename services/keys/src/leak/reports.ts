@@ -24,10 +24,8 @@ export interface LeakReport {
 }
 
 export interface LeakOutcome {
-  /** The id of the report. */
   readonly id: string
   readonly receivedAt: Date
-  /** The number of different values. */
   readonly values: number
   /** Hashes of the values that are keys, in any state. */
   readonly known: ReadonlySet<string>

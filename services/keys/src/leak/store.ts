@@ -1,6 +1,5 @@
 import type { Tx } from '@postern/tenant-db'
 
-/** Who reported a key. */
 export interface Reporter {
   readonly id: string
   readonly label: string

@@ -43,7 +43,6 @@ export async function countMembers(tx: Tx): Promise<number> {
   return row?.count ?? 0
 }
 
-/** Served by member_pk. */
 export async function findMember(
   tx: Tx,
   id: string,

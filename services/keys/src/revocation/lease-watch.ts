@@ -117,9 +117,7 @@ export function openLeaseWatch({
       const at = note(leases)
       const gone = leases.filter(({ gateway }) => quietMs(gateway, at) >= forgetAfterMs)
       if (gone.length > 0) await db.system(async (tx) => await forgetLeases(tx, gone))
-    } catch {
-      // The next poll retries.
-    }
+    } catch {}
   }
 
   let idling: Promise<void> | undefined

@@ -65,7 +65,6 @@ export async function forgetLeases(tx: Tx, gone: readonly Pick<GrantRow, 'gatewa
   })
 }
 
-/** Counts running leases by the database clock, for metrics. */
 export async function countLeases(tx: Tx): Promise<number> {
   const [row] = await tx.query<{ live: number }>({
     name: 'keys_count_leases',
@@ -116,7 +115,6 @@ export async function lastKeyChanges(tx: Tx, hashes: readonly string[]): Promise
   return rows.map((row) => ({ kind: 'key', ...row }))
 }
 
-/** The time on the database clock. */
 export async function readClock(tx: Tx): Promise<Date> {
   const [row] = await tx.query<{ now: Date }>({
     name: 'keys_read_clock',

@@ -6,8 +6,8 @@ type Config = Connector['config']
 const members = ['engine', 'host', 'port', 'encryption', 'ca', 'bind_dn', 'username'] as const
 
 /**
- * Returns an error for each stored secret that is not set again although the source has changed, because a different
- * server would get it. A new path on the same origin is the same source.
+ * Returns an error for each stored secret that a different server would get. A new path on the same origin is the same
+ * source.
  */
 export function findSecretsToSetAgain(
   { configSchema }: SourceType,
@@ -15,7 +15,6 @@ export function findSecretsToSetAgain(
   { stored, given }: { readonly stored: readonly string[]; readonly given: readonly string[] },
 ): InputError[] {
   const of = (config: Config): string => destinationOf(configSchema.safeParse(config).data ?? config)
-  // An uploaded source has no destination.
   const isAsked = next['url'] !== undefined || next['host'] !== undefined
   if (!isAsked || of(next) === of(before)) return []
   return stored

@@ -51,7 +51,6 @@ const selectPage = statement(
   limit $3`,
 )
 
-/** Lists connectors by key, at most `limit` after `after`. With `key`, only that one. */
 export async function selectConnectors(
   tx: Tx,
   {

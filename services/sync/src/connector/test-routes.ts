@@ -15,7 +15,6 @@ import { isUploaded } from './rules.ts'
 import { findConnector, findWithSecrets } from './store.ts'
 
 const rowsShown = 20
-/** Shorter than the gateway's timeout. */
 const testMs = 20_000
 
 /** Tests a connector: returns the first rows of its source and what they become. Stores nothing. */
@@ -44,7 +43,6 @@ export function connectorTestRoutes(
     // The source closes its stream when it has enough rows, which must not close the request.
     const body = raw.body instanceof Readable ? raw.body : undefined
     const upload = body === undefined ? undefined : detachBody(body)
-    // The time limit of the read reports a slow source.
     const ended = new AbortController()
     try {
       const place = { tenantId: context.tenantId, connectorId: connector.id }
@@ -71,7 +69,6 @@ export function connectorTestRoutes(
         if (rows.length >= rowsShown) break
       }
     } catch (error) {
-      // The client has disconnected.
       if (isBrokenOff(raw, error)) throw error
       log.info({ event: 'connector_test_failed', request_id: requestId, err: error })
       if (error instanceof SourceReadError) {

@@ -14,10 +14,7 @@ export interface WithdrawnSource {
   undo(): Promise<void>
 }
 
-/**
- * Withdraws a connector as a source in the universe before it is retired. Undefined if it cannot be a source. Throws
- * 409 during a run, and 503 if the universe is unavailable.
- */
+/** Withdraws a connector as a source of the universe. Undefined if it cannot be one. Throws 409 during a run, and 503. */
 export async function withdrawSource(
   { db, universe }: Parts,
   { context, requestId, log }: Request,
@@ -27,7 +24,6 @@ export async function withdrawSource(
     const connector = await findConnector(tx, address)
     if (connector === undefined || isPushed(connector)) return undefined
     if (await hasRunUnderWay(tx, connector.id)) throw runInProgress()
-    // The second number is for undoing.
     const [first, second] = [await beginTelling(tx, connector.id), await beginTelling(tx, connector.id)]
     return { connectorId: connector.id, first, second }
   })

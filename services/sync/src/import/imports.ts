@@ -1,4 +1,3 @@
-// The client of imports of the universe service.
 import { createInterface } from 'node:readline'
 import type { Connector } from '@postern/contracts'
 import {
@@ -67,7 +66,6 @@ export interface Imports {
     body: { readonly readAt: Date; readonly rollbackOf: string; readonly below: number | undefined },
   ): Promise<RollbackPlan>
   apply(attempt: Attempt, diffHash: string, hierarchy: Connector['hierarchy']): Promise<ApplyImportAnswer>
-  /** Returns how many changes are applied. Later requests of the attempt are rejected. */
   stop(attempt: Attempt): Promise<number>
   errors(asker: Asker, after: number, applying: boolean): Promise<{ errors: ImportErrors; after: number | null }>
   /** Whether any changes after `after` are outdated. `after` of the result is null after the last change. */
@@ -92,7 +90,6 @@ export interface Imports {
     asker: Asker,
     body: { readonly after: number; readonly ops: readonly string[] | null },
   ): AsyncIterable<ImportChange>
-  /** Streams all missing rows after `after`. */
   exportMissing(asker: Asker, destination: Destination, after: string): AsyncIterable<MissingSourceRow>
   /** Deletes rows of ended runs, with `changes` also their changes. Returns whether there may be more. */
   clear(asker: Asker, runIds: readonly string[], changes: boolean): Promise<boolean>

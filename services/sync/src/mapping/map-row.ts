@@ -141,7 +141,6 @@ export function createRuleFinder(rules: readonly Rule[], dataset: DatasetRules):
   let found: readonly MappingRule[] = []
   return (values) => {
     const names = Object.keys(values)
-    // All rows of a table have the same columns.
     if (names.length === columns.length && names.every((name, at) => name === columns[at])) return found
     columns = names
     found = identity(names, known)

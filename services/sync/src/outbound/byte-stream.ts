@@ -47,7 +47,6 @@ export async function* readBytes(
     }
   } finally {
     signal.removeEventListener('abort', stop)
-    // Errors after the end no longer matter.
     stream.on('error', () => undefined).destroy()
   }
 }

@@ -35,7 +35,6 @@ export function httpFailure(error: unknown, host: string): unknown {
   if (broken.has(code) || (typeof code === 'string' && code.startsWith('HPE_'))) {
     return fail('answer_broken', `${host} sent invalid HTTP or gzip`, false)
   }
-  // The answer is not HTTP at all.
   if (error instanceof errors.HTTPParserError) {
     return fail('answer_broken', `${host} does not speak HTTP at that port: check host and port`, false)
   }

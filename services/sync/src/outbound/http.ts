@@ -139,7 +139,6 @@ function toAnswer(
 ): OutboundAnswer {
   const encoding = singleHeader(answer.headers, 'content-encoding')?.toLowerCase() ?? 'identity'
   const stream = decompress(answer.body, encoding)
-  // The stream may fail before or after it is read.
   stream.on('error', () => undefined)
   const names = Object.keys(answer.headers)
   return {

@@ -35,7 +35,6 @@ export interface OutboundHttpOptions {
   readonly ca?: string | undefined
   /** Over all responses, after decompression. */
   readonly maxBytes: number
-  /** In milliseconds. */
   readonly maxSilenceMs: number
 }
 

@@ -57,7 +57,6 @@ function cleanRows(rows: readonly Readonly<Record<string, unknown>>[]) {
   return { rows: cleaned.map(({ row }) => row), warnings: cleaned.map(({ warnings }) => warnings) }
 }
 
-/** `warnings`: one list for each row. `at`: the pointer to the list of rows. */
 function withWarnings(result: PushResult, warnings: readonly (readonly RowWarning[])[], at = ''): PushResult {
   const found = warnings.flatMap((ofRow, index) =>
     ofRow.map(({ field, code, message }) => ({
@@ -95,7 +94,6 @@ async function push(
   return answerOf(runId, rows, outcome)
 }
 
-/** Throws a problem for outcomes other than an applied push. */
 function answerOf(runId: string, fetched: number, outcome: ApplicationOutcome): PushResult {
   if (outcome.kind !== 'applied') throw problemOf(outcome)
   return { run_id: runId, status: 'succeeded', counts: { fetched, ...outcome.counts } }

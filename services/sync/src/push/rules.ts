@@ -34,7 +34,6 @@ export function runOutcomeOf(outcome: ApplicationOutcome, rows: number): RunOutc
   }
 }
 
-/** By pointers such as `/3/name` or `/nodes/3/name`. */
 function rowsWithErrors(errors: Extract<ApplicationOutcome, { kind: 'refused' }>['errors']): number {
   const places = errors.map(
     ({ pointer }) => /^(?<row>(?:\/nodes|\/people)?\/\d+)(?:\/|$)/.exec(pointer ?? '')?.groups?.['row'],

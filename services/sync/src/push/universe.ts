@@ -33,7 +33,6 @@ const destinations: Readonly<Record<Dataset, Destination>> = {
 /** A push: the universe applies all of its rows or none. */
 interface Application extends Asker {
   readonly dataset: Dataset
-  /** Without the run's id. */
   readonly body: object
 }
 

@@ -27,7 +27,6 @@ export interface JobHandlers {
 }
 
 export interface WebhookHandlers {
-  /** Turns changes of a tenant into deliveries. */
   feed(workId: string): Promise<void>
   send(endpointId: string, signal: AbortSignal): Promise<void>
 }
@@ -57,7 +56,6 @@ export interface Queue {
 
 export interface QueueOptions {
   readonly servers: Servers
-  /** In milliseconds. */
   readonly pollMs: number
   readonly logger: Logger
 }

@@ -58,7 +58,6 @@ export async function countErrorRoom(tx: Tx, runId: string): Promise<number> {
 
 const forgetErrors = statement('sync_forget_errors', 'delete from sync.run_error e where e.run_id = $1')
 
-/** Removes the errors of an earlier attempt. */
 export async function deleteErrors(tx: Tx, runId: string): Promise<void> {
   await tx.execute(forgetErrors([runId]))
 }

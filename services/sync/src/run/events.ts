@@ -65,7 +65,6 @@ async function* follow(
   if (isOver(seen.run)) yield `event: end\ndata: {"status":"${seen.run.status}"}\n\n`
 }
 
-/** A run that waits for approval ends the stream too. */
 function isOver({ status }: Run): boolean {
   return isFinal(status) || status === 'needs_approval'
 }

@@ -1,7 +1,6 @@
 import type { Tx } from '@postern/tenant-db'
 import { statement } from '../sql/store.ts'
 
-// Few enough for the time limit of requests.
 const atMostRows = 5_000
 
 // Served by run_with_details. Skips locked runs, because another worker is clearing them. Changes that were to be applied stay:
@@ -37,7 +36,6 @@ const setCleared = statement(
   'update sync.run r set details_cleared_at = now(), revision = r.revision + 1 where r.id = any ($1)',
 )
 
-/** An ended run. */
 export interface OldRun {
   readonly id: string
   /** Whether its changes were only reviewed: a dry run, or one without approval. */

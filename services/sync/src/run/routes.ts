@@ -55,7 +55,6 @@ import {
 
 type Parts = Pick<Deps, 'db' | 'queue' | 'universe'>
 
-/** Runs: started, followed, approved, cancelled, undone. */
 export function runRoutes(app: App, deps: Parts): void {
   startRoute(app, deps)
   readRoutes(app, deps)
@@ -135,7 +134,6 @@ async function takeFile(
   return upload
 }
 
-/** The SHA-256 of an empty body. */
 const ofNothing = hash('sha256', '')
 
 /** Reads at most one byte of an unexpected body. */
@@ -218,7 +216,6 @@ async function hasRun(tx: Tx, id: string): Promise<boolean> {
 
 const seqKey = z.int().min(0).max(2_147_483_647)
 
-/** Asks the universe about a run, for a client. */
 function askerOf({ tenantId, assertion, label }: RequestInfo['context'], requestId: string, runId: string): Asker {
   return { tenantId, assertion, runId, label, requestId }
 }

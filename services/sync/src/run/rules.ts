@@ -19,7 +19,6 @@ export type RunOutcome =
   | { readonly status: 'succeeded'; readonly counts: PushCounts }
   | { readonly status: 'failed'; readonly failure: PushFailure; readonly counts: PushCounts }
 
-/** Who made a run, as its row keeps it. */
 export interface Actor {
   readonly type: 'api_key' | 'user' | 'operator' | 'connector'
   readonly id: string
@@ -29,10 +28,7 @@ export interface Actor {
 /** Age in seconds after which a running push counts as interrupted. No push takes this long. */
 export const interruptedAfterSeconds = 300
 
-/**
- * Returns the possible actions on a run: the last segments of the paths below it. A push has none, because its changes are not
- * kept.
- */
+/** Returns the possible actions, as the last segments of their paths. A push has none. */
 export function movesOf({
   status,
   counts,
@@ -58,10 +54,7 @@ export interface Impact {
   readonly changed: number
 }
 
-/**
- * Returns the limits that a run would exceed. Shares refer to the rows that the connector delivered before, or for its first run
- * to the rows of the source.
- */
+/** Returns the limits that a run would exceed. Shares refer to the rows that the connector delivered before. */
 export function breachesOf(
   safety: Connector['safety'],
   missingPolicy: Connector['missing_policy'],

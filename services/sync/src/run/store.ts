@@ -5,7 +5,6 @@ import type { Actor, RunOutcome } from './rules.ts'
 
 export type { Tx } from '@postern/tenant-db'
 
-// Served by run_running.
 const failInterrupted = statement(
   'sync_fail_interrupted',
   `update sync.run
@@ -110,10 +109,8 @@ const joined = `
   from sync.run r
   left join sync.connector c on c.tenant_id = r.tenant_id and c.id = r.connector_id`
 
-// Served by the primary key.
 const findRunById = statement('sync_find_run', `select ${columns} ${joined} where r.id = $1`)
 
-/** A run as clients see it, and the number of its changes. */
 export async function findRun(
   tx: Tx,
   id: string,
@@ -143,7 +140,6 @@ export interface RunFilter {
   readonly statuses: readonly string[] | undefined
 }
 
-/** Runs, newest first, those before `after`. */
 export async function listRuns(
   tx: Tx,
   { connector, statuses }: RunFilter,
@@ -276,7 +272,6 @@ export async function insertRun(tx: Tx, run: NewRun): Promise<string> {
   return row.id
 }
 
-// Served by run_by_status, once a status: few runs have not ended.
 const open = statement(
   'sync_find_open_run',
   `select r.status

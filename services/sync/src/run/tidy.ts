@@ -5,10 +5,7 @@ import { clearEndedUploads } from '../upload/store.ts'
 /** How long a client waits, in milliseconds. A step in progress completes. */
 const withinMs = 2_000
 
-/**
- * Deletes the files and unchanged rows of runs that ended while they waited. Never throws: the connector's next run retries, or,
- * if it is retired, another one's.
- */
+/** Deletes files and unchanged rows of ended runs. Never throws: a later run retries. */
 export async function tidyEndedRuns(
   { db, universe }: Pick<Deps, 'db' | 'universe'>,
   { context, requestId, log }: Pick<RequestInfo, 'context' | 'requestId' | 'log'>,

@@ -15,8 +15,8 @@ interface Parts {
 }
 
 /**
- * Creates the run of a due schedule and plans the next one. Skips the run if the tenant is suspended, or if another run
- * is in progress or waits for approval. A connector in state `error` keeps running, so that it recovers.
+ * Creates the run of a due schedule and plans the next one. Skips it if the tenant is suspended or another run has not
+ * ended.
  */
 export async function runSchedule(
   { workerDb, queue, logger, now }: Parts,

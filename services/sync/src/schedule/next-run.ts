@@ -1,7 +1,6 @@
 import type { Schedule } from '@postern/contracts'
 import { Cron } from 'croner'
 
-/** The shortest time between two runs of a schedule. */
 const minGapMs = 5 * 60_000
 const runsLookedAt = 60
 
@@ -105,7 +104,6 @@ const wholeFields = [
   { pattern: (field: string) => `0 0 * 1 ${field}`, count: 7, days: 7 },
 ] as const
 
-/** Throws for an invalid pattern. */
 function plainFields(cron: string): readonly string[] {
   const fields = cron.trim().split(/\s+/)
   // Seconds and nicknames are rejected.

@@ -33,7 +33,6 @@ export function isLeftOut(name: string, { attributes, excludedAttributes }: Proj
   return pathsIn(excludedAttributes ?? '').some(([first, ...inner]) => first === lower && inner.length === 0)
 }
 
-/** Names that lead to an attribute, outermost first, in lower case. */
 type Path = readonly string[]
 
 const coreUrn = /^urn:ietf:params:scim:schemas:core:2\.0:(?:user|group):/

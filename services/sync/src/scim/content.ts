@@ -108,7 +108,6 @@ export function personOf(
   })
 }
 
-/** Names and titles in the universe have one line. */
 function some(text: string | null | undefined): string | undefined {
   const one = inOneLine(text ?? '')
   return one === '' ? undefined : one

@@ -23,7 +23,6 @@ const columns = `
 
 type Row = StoredGroup & { [column: string]: unknown }
 
-// Served by the primary key.
 const byId = statement('sync_scim_find_group', `select ${columns} from sync.scim_group g where g.id = $1::uuid`)
 const lock = statement(
   'sync_scim_lock_group',
@@ -186,7 +185,6 @@ export async function removeMembers(tx: Tx, groupId: string, ids: readonly strin
   return await tx.execute(ids === 'all' ? empty([groupId]) : part([groupId, ids]))
 }
 
-// scim_member_pk
 const countEach = statement(
   'sync_scim_count_members_each',
   `select m.group_id as "groupId", count(*)::integer as total

@@ -13,8 +13,7 @@ interface Change {
 const maxUnits = 500
 
 /**
- * Returns `nodes`, the units whose manager the user names, and those it manages, each with its head: the active user
- * whom most active users of the unit name as manager.
+ * Returns `nodes` and the units that the user manages, each with its head: the manager whom most of its active users name.
  */
 export async function withHeads(tx: Tx, nodes: readonly PushedNode[], change: Change): Promise<PushedNode[]> {
   const nodesByKey = new Map(nodes.map((node) => [node.node_key, node]))
@@ -33,7 +32,6 @@ async function findAffectedNodes(tx: Tx, { id, before, after }: Change): Promise
   const now = after?.facts.active === true ? after.facts : undefined
   const earlier = before?.facts.active === true ? before.facts : undefined
   if (now?.manager !== earlier?.manager || unitKeysOf(now?.unit).lowest !== unitKeysOf(earlier?.unit).lowest) {
-    // If no user is left, the node is in `nodes` already.
     for (const facts of [now, earlier]) {
       if (facts?.unit !== undefined && facts.manager !== undefined) nodes.push(...lowestNode(facts.unit))
     }

@@ -22,7 +22,6 @@ const columns = `
 
 type Row = StoredUser & { [column: string]: unknown }
 
-// Served by the primary key.
 const byId = statement(
   'sync_scim_find_user',
   `select ${columns} from sync.scim_user u where u.id = $1::uuid and u.deleted_at is null`,

@@ -21,7 +21,6 @@ export function unitKeysOf(unit: Unit | undefined): UnitKeys {
   }
 }
 
-/** The nodes of a unit, top first. */
 function nodesOf({ division, department }: Unit, status: PushedNode['status']): PushedNode[] {
   const above = division === undefined ? undefined : keyOf('division', [division])
   const nodes: PushedNode[] = []
@@ -41,7 +40,6 @@ function nodesOf({ division, department }: Unit, status: PushedNode['status']): 
   return nodes
 }
 
-/** Empty for a unit without names. */
 export function lowestNode(unit: Unit): PushedNode[] {
   return nodesOf(unit, 'active').slice(-1)
 }

@@ -42,8 +42,8 @@ interface Plan {
 }
 
 /**
- * Creates, changes or deletes a user (`change` returns undefined). The universe is pushed first, and only what it
- * applied is stored; providers repeat an interrupted write. `keep` runs in the transaction that stores the user.
+ * Creates, changes or deletes a user (`change` returns undefined). Stores only what the universe applied. `keep` runs in
+ * the same transaction.
  */
 export async function writeUser<T>(
   parts: Parts,
@@ -152,7 +152,6 @@ async function resolvePersonKey(
   return taken.personKey ? id : personKey
 }
 
-/** The person of a new user, unless its key is in use. */
 function personOfNew(user: User | undefined): PushedPerson {
   const facts = factsOf(user)
   return personOf(facts.externalId ?? facts.userName, facts)
@@ -185,7 +184,6 @@ async function keepUser<T>(
   }
 }
 
-/** The name that groups show. */
 function shownName({ displayName, userName }: User['content']): unknown {
   return displayName ?? userName
 }

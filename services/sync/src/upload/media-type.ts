@@ -10,7 +10,6 @@ const notATable = new RegExp(
   ].join('|'),
 )
 
-/** Throws 415 before the body is read. */
 export function assertMayBeTable(contentType: string | undefined): void {
   const type = contentType?.split(';', 1)[0]?.trim().toLowerCase() ?? ''
   if (!notATable.test(type)) return

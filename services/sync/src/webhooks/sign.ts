@@ -13,7 +13,6 @@ const secretBytes = 32
 
 export interface NewSecret {
   readonly id: string
-  /** As the administrator gets it, once. */
   readonly value: string
   readonly sealed: string
 }

@@ -23,7 +23,6 @@ export async function assertNotStale(hold: Hold, imports: Imports): Promise<void
   }
 }
 
-/** How changes are applied. */
 export interface Applying {
   /** Ends what waits. */
   readonly signal: AbortSignal
@@ -57,7 +56,6 @@ export async function applyChanges(
     }
     return await next()
   }
-  // Throws RunCancelled before anything more is applied.
   await hold.step(async () => ({}))
   for (;;) {
     const { applied, done, refused } = await patiently()

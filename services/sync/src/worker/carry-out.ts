@@ -32,9 +32,7 @@ export interface WorkerParts {
   readonly limits: SourceLimits
   readonly secretRing: KeyRing
   readonly logger: Logger
-  /** As of Applying. */
   readonly pausesMs?: readonly number[]
-  /** As in the settings. */
   readonly keepDetailsDays?: number | undefined
   /** How long to remove old details after a run. Default 20 s; the tenant's next run removes the rest. */
   readonly clearWithinMs?: number
@@ -42,10 +40,7 @@ export interface WorkerParts {
   ended(status: Run['status']): void
 }
 
-/**
- * Executes a run from where the previous attempt stopped. Every step is fenced by the number of this worker. Rejects if the queue
- * must retry.
- */
+/** Executes a run from where the previous attempt stopped. Rejects if the queue must retry. */
 export async function carryOut(parts: WorkerParts, runId: string, attempt: Attempt): Promise<void> {
   const hold = await takeHold(parts, runId)
   if (hold === undefined) return
@@ -246,10 +241,7 @@ function toWarning(failure: SourceReadError): RowError {
 
 const defaultClearWithinMs = 20_000
 
-/**
- * Deletes what an ended run no longer needs; after a crash, the connector's next run does. Each transaction gets its own
- * assertion, because together they may outlive one.
- */
+/** Deletes what an ended run no longer needs. Each transaction gets its own assertion. */
 async function tidyUp(parts: WorkerParts, hold: Hold, signal?: AbortSignal): Promise<void> {
   const { workerDb, logger } = parts
   const { run, connector } = hold

@@ -9,8 +9,8 @@ import type { Staged } from './read-source.ts'
 import { noteOutcome } from './store.ts'
 
 /**
- * Compares the staged rows. `hashes`: how many known hashes the source was compared with, or null if all rows were sent. Returns
- * undefined if the source must be read again without hashes.
+ * Compares the staged rows. `hashes`: known hashes, or null if all rows were sent. Undefined: read the source again without
+ * hashes.
  */
 export async function compare(hold: Hold, imports: Imports, hashes: number | null): Promise<ImportPlan | undefined> {
   await hold.step(async () => ({ status: 'validating' }))
@@ -131,11 +131,9 @@ function assertInOneBatch({ dataset }: Connector, changes: number): void {
   )
 }
 
-/** Plans what undoes another run. */
 export async function planRollback(hold: Hold, imports: Imports, rollbackOf: string): Promise<void> {
   const { run, connector } = hold
   let stay = 0
-  // Throws RunCancelled before anything is planned.
   await hold.step(async () => ({}))
   for (let below: number | null | undefined = undefined; below !== null;) {
     const body = { readAt: run.startedAt, rollbackOf, below }

@@ -56,7 +56,6 @@ interface Staging {
   readonly isFirst: boolean
 }
 
-/** What was read of a source. */
 export interface Staged {
   readonly fetched: number
   /** Rows that were not sent, because their hash is known. */

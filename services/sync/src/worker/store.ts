@@ -42,7 +42,6 @@ export async function isSuspended(tx: Tx, workId: string, worker: string): Promi
   return row?.suspended === true
 }
 
-/** A run, as its worker needs it. */
 export interface HeldRun {
   readonly id: string
   readonly connectorId: string
@@ -88,14 +87,11 @@ const release = statement(
   where r.id = $1 and r.holder = $2 and r.status in ('queued', 'fetching', 'validating', 'diffing')`,
 )
 
-/**
- * Releases a run that has changed nothing, so that it can be cancelled at once. Returns false if it has, or another worker has it.
- */
+/** Releases a run that has changed nothing. Returns false otherwise, or if another worker has it. */
 export async function releaseRun(tx: Tx, id: string, worker: string): Promise<boolean> {
   return (await tx.execute(release([id, worker]))) > 0
 }
 
-/** The progress of a run after a step. */
 export interface Progress {
   readonly status: Run['status']
   readonly counts: RunCounts
@@ -153,7 +149,6 @@ export async function advanceRun(
   return row.cancel_asked ? 'cancel-asked' : 'held'
 }
 
-// Served by run_pk.
 const look = statement(
   'sync_look_at_run',
   `select r.cancel_asked

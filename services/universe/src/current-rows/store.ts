@@ -16,8 +16,7 @@ export async function listCurrentRows(
   return rows.map(({ json }) => json)
 }
 
-// Each key is found as the first one that is not before it, because only the key's index has that order. With an
-// equality, PostgreSQL might read all rows of the tenant for each key.
+// The key is the first one not before it: with an equality, PostgreSQL might read all rows of the tenant for each key.
 const oneOf = (table: string, name: string, [column, wanted]: readonly [string, string], within: string): string =>
   `lateral (
       select one.* from universe.${table} one
@@ -32,10 +31,7 @@ const linked = (owner: string): string => `(
         join ${oneOf('entity', 'e', ['id', 'named.id'], ofTenant(owner))}
       )`
 
-/**
- * SQL: selects the stored rows as `key` and `row`, in the form of a push. `wanted`: SQL of a relation with the column
- * `key`. `hierarchy`: SQL of the hierarchy's key.
- */
+/** SQL: selects the stored rows as `key` and `row`, in the form of a push. `wanted`: a relation with the column `key`. */
 export function currentRows(dataset: CurrentRowsBody['dataset'], wanted: string, hierarchy: string): string {
   return dataset === 'org_structure' ? nodesOf(wanted, hierarchy) : selections[dataset](wanted)
 }

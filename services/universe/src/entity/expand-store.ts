@@ -11,7 +11,6 @@ export async function listAncestorsOf(tx: Tx, ids: readonly string[]): Promise<O
   return await tx.query<OfEntity<Ancestor>>(ancestorsOf([ids]))
 }
 
-/** In the order of hierarchies and nodes, at most `most` for each entity. */
 export async function listNodesOf(tx: Tx, ids: readonly string[], most: number): Promise<OfEntity<NodeOfEntity>[]> {
   return await tx.query<OfEntity<NodeOfEntity>>(nodesOf([ids, most]))
 }

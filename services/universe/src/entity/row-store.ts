@@ -42,7 +42,6 @@ export function toEntity(row: EntityRow): StoredEntity {
         ? null
         : {
             connector_id: source_connector_id,
-            // Rows are matched by it, so it is the source's key.
             source_key: same.external_id,
             first_seen_at: source_first_seen_at.toISOString(),
             last_seen_at: source_last_seen_at.toISOString(),

@@ -10,7 +10,6 @@ export type { Tx } from '@postern/tenant-db'
 
 export type EntitySort = (typeof entitySorts)[number]
 
-/** Undefined does not filter. */
 export interface EntityFilter {
   readonly type?: readonly Entity['type'][] | undefined
   readonly status?: readonly Entity['status'][] | undefined
@@ -78,7 +77,6 @@ export async function findEntity(tx: Tx, address: ResourceAddress): Promise<Stor
   return rows[0] === undefined ? undefined : toEntity(rows[0])
 }
 
-/** From the root down. Undefined if there is no such entity. */
 export async function listAncestors(tx: Tx, address: ResourceAddress): Promise<StoredEntity[] | undefined> {
   const rows = await tx.query<EntityRow & { is_self: boolean }>(ancestors(addressValues(address)))
   if (rows.length === 0) return undefined
@@ -181,8 +179,7 @@ const isOfHierarchy = `(
     where link.tenant_id = e.tenant_id and link.entity_id = e.id and n.hierarchy_id = ${hierarchyId} and n.status = 'active'
     limit 1
   ) is not null`
-// PostgreSQL does not know the size of the subtree when it plans, and would read all links. So the subtree is read
-// once, then its entities by id.
+// Reads the subtree once, then its entities by id, because PostgreSQL does not know its size when it plans.
 const linksOf = (node: string): string => `
     cross join lateral (
       select own.entity_id from universe.node_entity own where own.tenant_id = ${node}.tenant_id and own.node_id = ${node}.id offset 0

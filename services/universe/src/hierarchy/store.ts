@@ -11,14 +11,12 @@ import { z } from 'zod'
 import { type ListKey, dayOrNull, edges } from '../list/store.ts'
 import type { AsOf, NodeAddress } from './rules.ts'
 
-/** A hierarchy and the requested version. */
 export interface FoundHierarchy {
   readonly hierarchy: Hierarchy
   /** The requested version. 0: before the first. It may be above the current version, which exists nowhere. */
   readonly wanted: number
 }
 
-/** Lists hierarchies by key, those after `after`. */
 export async function listHierarchies(tx: Tx, after: string | undefined, limit: number): Promise<Hierarchy[]> {
   const rows = await tx.query<HierarchyRow>(listPage([after ?? '', limit]))
   return rows.map(toHierarchy)
@@ -37,7 +35,6 @@ export async function findHierarchy(tx: Tx, key: string, asOf?: AsOf): Promise<F
   return { hierarchy: toHierarchy(rest), wanted }
 }
 
-/** Filters of a list. Undefined does not filter. */
 export interface NodeFilter {
   readonly key: string
   readonly asOf: AsOf | undefined
@@ -53,7 +50,6 @@ export type NodeSort = (typeof nodeSorts)[number]
 /** The start of a page. `tree`: behind the node with this path, which is text so that two releases read one cursor. */
 export type NodeKey = string | ListKey
 
-/** The contents of a cursor: a path, or a sort value and an id. */
 export function nodeKeySchema(sort: NodeSort): z.ZodType<NodeKey> {
   return sort === 'tree' ? treeKeySchema : sortedKeySchema
 }
@@ -207,8 +203,8 @@ const wantedNode = (condition: string, prefix: string, identity: string): string
   )
   and ${condition}`
 
-// A subtree is a range of paths that begin with the path of its top. `g` is behind every digit. Without a top, the
-// range is that of all paths, so that a generic plan uses the index too.
+// A subtree is a range of paths; without a top, that of all paths, so that a generic plan uses the index. `g` is behind
+// every digit.
 export const hierarchyId = `(select h.id ${fromAddressed})`
 const hasNoTop = '$2::uuid is null and $3::text is null'
 const pathNow = `(
@@ -280,7 +276,6 @@ const fromHistoryIn = (range: string): string => `
     and ${wantedNode(range, 'n', 'self')}`
 const [fromNode, fromHistory] = [fromNodeIn(inRange(pathThen)), fromHistoryIn(inRange(pathThen))]
 
-/** Each is read only to the end of the page. */
 const pageThen = (condition: string): string => `
   (select ${nodeColumns} ${fromNode} and ${condition} and n.path > $9::text order by n.path limit $10)
   union all

@@ -24,7 +24,6 @@ import { type Imports, assertHeld, bySync, write } from './requests.ts'
 import { firstMissingSeq, parseScope } from './rules.ts'
 import { type Import, type Tx, findImport, lockImport, recordBatch, stopImport } from './store.ts'
 
-/** Applies planned changes. */
 export function applyRoutes(app: App, deps: Imports): void {
   internalRoute(
     app,
@@ -68,8 +67,8 @@ async function lockPlan(tx: Tx, body: ApplyImportBody): Promise<Import> {
 }
 
 /**
- * Missing rows have their own batch, so that errors of other rows do not affect them. Not for people: a new person can have the
- * address of a missing one only in the same batch.
+ * Errors of other rows must not affect missing rows. Not for people: a new one can get the address of a missing one only in
+ * one batch.
  */
 function batchOf(rows: readonly PlannedRow[], dataset: keyof typeof batchLimits): readonly PlannedRow[] {
   if (dataset === 'people' || dataset === 'org_structure') return rows

@@ -4,14 +4,12 @@ import { isBroughtByOthers } from './plan-store.ts'
 import { firstMissingSeq } from './rules.ts'
 import type { Import, Tx } from './store.ts'
 
-/** A planned row. `content` is undefined for rows that change nothing. */
 export interface PlannedRow {
   readonly seq: number
   readonly isChange: boolean
   readonly content: string | null
 }
 
-/** Lists the next rows that are neither applied nor rejected, within the limits. */
 export async function listNextRows(
   tx: Tx,
   { runId, appliedSequence }: Pick<Import, 'runId' | 'appliedSequence'>,
@@ -42,7 +40,6 @@ const nextRows = statement(
   order by next.seq`,
 )
 
-/** Why rows are rejected. */
 export interface Rejection {
   readonly seq: number
   readonly field: string | null
@@ -50,7 +47,6 @@ export interface Rejection {
   readonly message: string
 }
 
-/** Records rejections. Rejected rows are not applied. */
 export async function rejectRows(tx: Tx, runId: string, rejections: readonly Rejection[]): Promise<void> {
   await tx.execute(
     reject([
@@ -93,7 +89,6 @@ const rejectedKeys = statement(
   where r.run_id = $1::uuid and r.errors is not null and r.source_key = any ($2::text[])`,
 )
 
-/** Makes the connector one that brings rows. */
 export async function openSource(tx: Tx, connectorId: string): Promise<void> {
   await tx.execute(open([connectorId]))
 }
@@ -108,7 +103,6 @@ const open = statement(
   where s.retired_at is not null`,
 )
 
-/** Rows after `after`, up to `last`. */
 export interface RowRange {
   readonly after: number
   readonly last: number
@@ -203,8 +197,8 @@ const bringAgain = statement(
     )`,
 )
 
-// entity_external_id_unique and source_row_pk, once a row. The connector becomes the source of an entity that no other one
-// delivers, unless it created the entity. A missing row was last present when the source was last read completely.
+// The connector becomes the source of an entity that no other one delivers, unless it created it. entity_external_id_unique
+// and source_row_pk, once a row.
 const noteOrigin = statement(
   'universe_note_origin',
   `with told as materialized (

@@ -83,10 +83,7 @@ export function rejectionsOf(error: ProblemError, changes: readonly PlannedRow[]
   return found.length === 0 ? undefined : found
 }
 
-/**
- * Whether faults concern single nodes, which name an unknown entity or have a rejected parent, and not the shape of the hierarchy.
- * `rejected` returns which keys belong to rejected rows.
- */
+/** Whether faults concern single nodes and not the shape of the hierarchy. */
 export async function areOfSingleNodes(
   rejections: readonly Rejection[],
   changes: readonly PlannedRow[],

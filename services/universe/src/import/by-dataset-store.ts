@@ -4,10 +4,7 @@ import { parseScope } from './rules.ts'
 
 type Dataset = Connector['dataset']
 
-/**
- * Creates a statement per dataset. Returns a function that binds values to the one of a scope; for hierarchies, the key of the
- * hierarchy is the last parameter.
- */
+/** Creates a statement per dataset. The last parameter of hierarchies is the key of the hierarchy. */
 export function byDataset(
   name: string,
   sql: (dataset: Dataset) => string,

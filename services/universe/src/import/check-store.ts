@@ -3,12 +3,11 @@ import { currentRows } from '../current-rows/store.ts'
 import { byDataset } from './by-dataset-store.ts'
 import type { Import, Tx } from './store.ts'
 
-/** Changes that one statement checks. */
 const checkedAtOnce = 20_000
 
 /**
- * Whether any of the next changes is outdated: the stored row is neither the old nor the new one. Returns the last checked seq, or
- * null if none is left.
+ * Whether any change is outdated: the stored row is neither its old nor its new one. Returns the last checked seq; null at
+ * the end.
  */
 export async function checkChanges(
   tx: Tx,

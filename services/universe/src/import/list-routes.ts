@@ -16,10 +16,8 @@ import { type Imports, bySync, write } from './requests.ts'
 import { scopeOf } from './rules.ts'
 import { type Tx, allowLongStatements, clearImports } from './store.ts'
 
-/** Rows that an export holds in memory. */
 const exportBatch = 500
 
-/** Lists changes of runs and missing rows of sources. */
 export function importListRoutes(app: App, deps: Imports & Pick<Deps, 'db'>): void {
   const { db } = deps
   internalRoute(

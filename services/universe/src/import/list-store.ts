@@ -3,7 +3,6 @@ import { getRow, statement } from '../sql/store.ts'
 import { firstMissingSeq, seqsADepth } from './rules.ts'
 import type { Tx } from './store.ts'
 
-/** The most bytes of rows in a page. */
 const maxBytes = 4 * 1024 * 1024
 
 // import_row_pk and import_batch_pk. Staged rows count only after all are compared.
@@ -31,7 +30,6 @@ const countChanges = statement('universe_count_import_changes', `select count(*)
 
 type ChangeRow = Omit<ImportChange, 'applied_at'> & { readonly applied_at: Date | null; [column: string]: unknown }
 
-/** Changes of a run behind the seq `after`. */
 export async function listChanges(
   tx: Tx,
   runId: string,

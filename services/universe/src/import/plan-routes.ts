@@ -32,7 +32,6 @@ import {
 } from './store.ts'
 import { countPresent, findFlagged, listLostFields, sha256Of, summarizeChanges } from './summary-store.ts'
 
-/** Stages and compares what a connector brings. */
 export function planRoutes(app: App, deps: Imports): void {
   internalRoute(
     app,

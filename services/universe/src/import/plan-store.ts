@@ -112,8 +112,7 @@ const rejectAddresses = statement(
   where r.run_id = $1::uuid and r.seq = ranked.seq and ranked.seq <> ranked.first`,
 )
 
-// A tree of staged rows begins at a root or below a stored row. The database checks the whole tree later. A second walk tells rows
-// below unknown parents or too deep from circles.
+// A second walk tells rows below unknown parents, or too deep ones, from circles. The database checks the whole tree later.
 const rejectMisplaced = (stored: string): string => `
   with recursive tree as materialized (
     select r.seq, r.source_key, r.parent_key
@@ -189,7 +188,6 @@ const rejectNodes = statement(
   ),
 )
 
-/** Rows that one statement compares. */
 const comparedAtOnce = 20_000
 
 /** Compares the next staged rows with the stored ones. Returns the last seq, or undefined if none is left. */
@@ -238,12 +236,11 @@ const compare = byDataset(
   where r.run_id = $1::uuid and r.seq = wanted.seq`,
 )
 
-/** What a plan says of missing rows. */
 type Missing = Pick<ImportPlan, 'missing' | 'lately_missing' | 'gone' | 'drafts' | 'keyless'>
 
 /**
- * Finds missing rows of the connector and plans what happens to them. Plans nothing if a row has no readable key, because it may
- * be any of them. `isComplete`: all rows were sent.
+ * Plans what happens to missing rows: nothing if a row has no readable key, because it may be any of them. `isComplete`:
+ * all rows were sent.
  */
 export async function planMissingRows(
   tx: Tx,

@@ -12,7 +12,6 @@ export const maxRowsBytes = 24 * 1024 * 1024
 /** Imports have their own connections, because their transactions are long. */
 export type Imports = Pick<Deps, 'importDb'>
 
-/** Runs statements of an import in one transaction. */
 export async function write<T>(
   { importDb }: Imports,
   { assertion }: RequestInfo['context'],

@@ -3,7 +3,6 @@ import { getRow, statement } from '../sql/store.ts'
 import { importRules, parseScope } from './rules.ts'
 import type { Import, Tx } from './store.ts'
 
-/** Changes that one statement turns around. */
 const undoneAtOnce = 50_000
 
 const isApplied = (change: string, owner: string): string => `(
@@ -11,9 +10,8 @@ const isApplied = (change: string, owner: string): string => `(
       and ${change}.seq <= ${owner}.applied_sequence
     )`
 
-// Inverts the applied changes of run `$1` among `changes`. Created rows become inactive and give up a unique value that another
-// row gets back (`given_back`). Drafts do not come back. `latest` is the result of later runs for the row, looked up per row
-// because few match. import_row_pk, import_row_changed and import_pk
+// Inverts applied changes of run `$1`. Created rows become inactive and give up a unique value (`given_back`). Drafts stay.
+// `latest`: the result of later runs. import_row_pk, import_row_changed and import_pk
 const undoing = (changes: string): string => `
   mine as materialized (
     select i.tenant_id, i.run_id, i.connector_id, i.applied_sequence from universe.import i where i.run_id = $1::uuid
@@ -72,7 +70,6 @@ const undoing = (changes: string): string => `
     where inverse.before is distinct from inverse.after
   )`
 
-/** Changes to check while a client waits. */
 const lookedAt = 20_000
 
 const stands = statement(
@@ -139,8 +136,8 @@ const insertInverse = statement(
 )
 
 /**
- * Plans the inverse of the last changes below `below` of another run. Returns where to continue, if any are left, and how many
- * rows cannot be undone completely.
+ * Plans the inverse of the last changes below `below`. Returns where to continue, and how many rows cannot be undone
+ * completely.
  */
 export async function planInverse(
   tx: Tx,

@@ -3,7 +3,6 @@ import { maxDepth } from '../push/rules.ts'
 
 type Dataset = Connector['dataset']
 
-/** Properties of a dataset that the comparison needs. */
 export interface ImportRules {
   readonly keyField: string
   /** Null for rows that form no tree. */
@@ -67,7 +66,6 @@ export function scopeOf(dataset: Dataset, hierarchyKey: string | undefined): str
   return dataset === 'org_structure' ? `${dataset}/${hierarchyKey ?? ''}` : dataset
 }
 
-/** The dataset and the hierarchy of a scope. */
 export function parseScope(scope: string): { readonly dataset: Dataset; readonly hierarchy: string | undefined } {
   if (scope.startsWith('org_structure/')) return { dataset: 'org_structure', hierarchy: scope.slice(14) }
   if (scope === 'auditable_entities' || scope === 'people' || scope === 'test_procedures')

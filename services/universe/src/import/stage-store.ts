@@ -6,14 +6,12 @@ import type { Import, Tx } from './store.ts'
 
 type Source = Pick<Import, 'connectorId' | 'scope'>
 
-/** Removes all rows of an import. */
 export async function unstage(tx: Tx, runId: string): Promise<void> {
   await tx.execute(removeAll([runId]))
 }
 
 const removeAll = statement('universe_unstage_import', 'delete from universe.import_row r where r.run_id = $1::uuid')
 
-/** Counts the rows that the connector delivered before. */
 export async function countSourceRows(tx: Tx, { connectorId, scope }: Source): Promise<number> {
   return getRow(await tx.query<{ known: number }>(countRows([connectorId, scope]))).known
 }
@@ -77,7 +75,6 @@ const stage = statement(
   where not exists (select from universe.import_row r where r.run_id = $1::uuid and r.seq = ($2::integer[])[1])`,
 )
 
-/** Stages the rows of the connector whose hashes the source no longer has. */
 export async function stageGone(tx: Tx, { runId, connectorId, scope }: Import, hashes: Buffer): Promise<void> {
   const list = Array.from({ length: hashes.length / rowHashBytes }, (_none, at) =>
     hashes.subarray(at * rowHashBytes, (at + 1) * rowHashBytes),
@@ -103,7 +100,6 @@ const gone = statement(
     )`,
 )
 
-/** Counts the staged rows whose hash the source no longer has. */
 export async function countGone(tx: Tx, runId: string): Promise<number> {
   return getRow(await tx.query<{ total: number }>(countGoneRows([runId]))).total
 }

@@ -2,7 +2,6 @@ import { type Tx, getRow, statement } from '@postern/tenant-db'
 
 export type { Tx } from '@postern/tenant-db'
 
-/** A run of a connector. */
 export interface Import {
   readonly runId: string
   readonly connectorId: string
@@ -77,7 +76,6 @@ const lock = statement(
   returning ${columns}`,
 )
 
-/** Returns an import without locking it. */
 export async function findImport(tx: Tx, runId: string): Promise<Import | undefined> {
   const [row] = await tx.query<ImportRow>(find([runId]))
   return row
@@ -86,8 +84,8 @@ export async function findImport(tx: Tx, runId: string): Promise<Import | undefi
 const find = statement('universe_find_import', `select ${columns} from universe.import i where i.run_id = $1::uuid`)
 
 /**
- * Waits for a batch in progress, then rejects later requests of the attempt. Returns the number of applied changes, or undefined
- * if a later attempt has the run.
+ * Waits for a batch in progress, then rejects later requests. Returns the number of applied changes; undefined if a later
+ * attempt has the run.
  */
 export async function stopImport(tx: Tx, { run_id: runId, attempt }: Attempt): Promise<number | undefined> {
   const [row] = await tx.query<{ applied: number }>(stop([runId, attempt]))
@@ -105,7 +103,6 @@ const stop = statement(
   returning i.applied_count as applied`,
 )
 
-/** Records what is planned. */
 export async function recordPlan(
   tx: Tx,
   runId: string,

@@ -41,7 +41,6 @@ const summarize = statement(
   where r.run_id = $1::uuid`,
 )
 
-/** Counts rows that the connector delivered before and that were not missing. */
 export async function countPresent(tx: Tx, { connectorId, scope }: Import): Promise<number> {
   return getRow(await tx.query<{ total: number }>(countPresentRows([connectorId, scope]))).total
 }
@@ -83,7 +82,6 @@ const listFlagged = statement(
   limit $2::integer`,
 )
 
-/** Hashes texts together. */
 export function sha256Of(...parts: readonly string[]): string {
   const hash = createHash('sha256')
   for (const part of parts) hash.update(part)

@@ -27,7 +27,6 @@ interface ListParts<Sort extends string> {
   readonly tie: { readonly column: string; readonly type: 'integer' | 'uuid' }
 }
 
-/** Two statements for each sort: one for each direction. */
 export interface ListStatements<Sort extends string> {
   page(order: Order<Sort>, filters: readonly unknown[], after: ListKey | undefined, limit: number): Statement
   keySchema(order: Order<Sort>): z.ZodType<ListKey>

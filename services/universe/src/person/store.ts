@@ -5,7 +5,6 @@ import { type ListKey, listStatements, timeOrInfinity } from '../list/store.ts'
 
 export type PersonSort = (typeof personSorts)[number]
 
-/** Undefined does not filter. */
 export interface PersonFilter {
   readonly email: readonly string[] | undefined
   readonly active: boolean | undefined
@@ -23,7 +22,6 @@ export function personKeySchema(sort: PersonSort): z.ZodType<ListKey> {
   return list.keySchema(sort)
 }
 
-/** Ties are in order of id. */
 export async function listPeople(
   tx: Tx,
   filter: PersonFilter,

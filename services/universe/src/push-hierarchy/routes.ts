@@ -45,7 +45,6 @@ export function pushHierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   )
 }
 
-/** Call it under the lock of the tenant's trees. Throws a problem for rejected rows. */
 export async function applyHierarchy(tx: Tx, body: ApplyHierarchyBody, createdBy: CreatedBy): Promise<ApplyAnswer> {
   const hierarchy = await openHierarchy(tx, body, createdBy)
   await stageNodes(tx, hierarchy, body.nodes)

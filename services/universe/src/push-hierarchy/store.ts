@@ -189,8 +189,7 @@ const linked = `
     group by named.index
   )`
 
-// New nodes get their path from the rows above and the stored node there. If that is wrong, the walk down the tree
-// corrects it.
+// If a new node's path is wrong, the walk down the tree corrects it.
 const insertNew = statement(
   'universe_insert_nodes',
   `with recursive ${linked},

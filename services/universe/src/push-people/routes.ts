@@ -33,7 +33,6 @@ export function pushPeopleRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   )
 }
 
-/** Throws a problem for rejected rows. */
 export async function takePeople(tx: Tx, people: readonly PushedPerson[]): Promise<ApplyEntitiesAnswer> {
   if (people.length === 0) return { created: 0, updated: 0, unchanged: 0 }
   const [, taken] = await Promise.all([lockPeople(tx), listTakenEmails(tx, people)])

@@ -46,7 +46,6 @@ export function pushTestProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): voi
   )
 }
 
-/** Applies test procedures under their lock. Throws a problem for rejected rows. */
 export async function applyTestProcedures(
   tx: Tx,
   rows: readonly PushedTestProcedure[],

@@ -82,7 +82,6 @@ function* slicesOf(rows: readonly PushedTestProcedure[]): Generator<{ named: str
   }
 }
 
-/** The entities of rows. */
 function asNamed(rows: readonly PushedTestProcedure[]): string {
   return JSON.stringify(rows.map(({ entities }, index) => ({ index, entity_keys: entities })))
 }

@@ -192,8 +192,7 @@ const insert = (from: string): string => `
 
 const insertAll = statement('universe_insert_entities', insert(given))
 
-// One statement, so that new and moved entities may hang below each other. Unchanged rows keep their version. Unnamed,
-// so that each is planned again: a plan for a few entities is slow for many.
+// New and moved entities may hang below each other. Unnamed, because a plan for a few entities is slow for many.
 const applyStatement = (values: readonly unknown[]): Statement => ({
   text: `with given as materialized (select * from ${given}),
   made as (${insert('given')} where given.number is not null returning 1 as one),
@@ -212,8 +211,7 @@ const applyStatement = (values: readonly unknown[]): Statement => ({
   values,
 })
 
-// The part of the tree that the push can break. Rows that no root reaches are in a circle. A too deep branch is the
-// fault of its nearest pushed row.
+// Rows that no root reaches are in a circle. A too deep branch is the fault of its nearest pushed row.
 const misplacedRows = statement(
   'universe_misplaced_rows',
   `with recursive pushed as materialized (

@@ -16,7 +16,6 @@ import {
   testProcedureKeySchema,
 } from './store.ts'
 
-/** Routes for reading test procedures, and for the evidence service's look-ups. */
 export function testProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   storedList(app, listRoute, {
     source: db,
@@ -55,7 +54,6 @@ export function testProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   )
 }
 
-/** Test procedures of an export in memory. */
 const exportBatch = 250
 
 function listOf({ query }: ContractInput<typeof listRoute>, updatedSince: string | undefined) {

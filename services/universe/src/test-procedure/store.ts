@@ -5,7 +5,6 @@ import { type ListKey, dayOrNull, listStatements, timeOrInfinity } from '../list
 
 export type TestProcedureSort = (typeof testProcedureSorts)[number]
 
-/** Filters of a list. Undefined does not filter. */
 export interface TestProcedureFilter {
   readonly status: readonly string[] | undefined
   readonly method: readonly string[] | undefined
@@ -30,7 +29,6 @@ export function testProcedureKeySchema(sort: TestProcedureSort): z.ZodType<ListK
   return list.keySchema(sort)
 }
 
-/** Lists test procedures in the order of the sort, ties by number. */
 export async function listTestProcedures(
   tx: Tx,
   filter: TestProcedureFilter,
@@ -207,7 +205,6 @@ const find = statement(
   where t.id = $1::uuid or t.reference = $2::text or t.external_id = $3::text`,
 )
 
-// The same indexes as above, each asked for a few keys.
 const lookUp = statement(
   'universe_look_up_test_procedures',
   `select t.id, t.reference, t.external_id, t.status

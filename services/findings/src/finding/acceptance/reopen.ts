@@ -90,7 +90,6 @@ async function reopenAll(
     readonly logger: Pick<Logger, 'error'>
   },
 ): Promise<void> {
-  // Failures are retried tomorrow.
   const failed = new Set<string>()
   const record = createRecorderFor(
     { actor: { type: 'system', id: 'postern', label: 'Postern' }, tenantId },

@@ -10,7 +10,6 @@ const maxSuggestions = 5
 
 export const comparedLength = 2000
 
-/** Returns candidates with similar criteria, most similar first. */
 export function possibleRepeats(criteria: string, candidates: readonly RepeatCandidate[]): PossibleRepeat[] {
   const wanted = trigramsOf(criteria.slice(0, comparedLength))
   return candidates

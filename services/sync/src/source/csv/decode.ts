@@ -28,8 +28,8 @@ type Encoding = (typeof encodings)[number]
 const sampleBytes = 65_536
 
 /**
- * `auto` uses the byte order mark, then the zero bytes of UTF-16, then `declared`, then the content. Invalid bytes
- * become `undecodable`, so only their row fails. Rejects UTF-32 and binary files.
+ * `auto`: byte order mark, then UTF-16 by its zero bytes, then `declared`, then the content. Rejects UTF-32 and binary
+ * files.
  */
 export async function* decodeText(
   bytes: AsyncIterable<Uint8Array>,

@@ -28,10 +28,7 @@ export interface Records {
   at(index: number): readonly string[]
 }
 
-/**
- * Yields the records in batches, including the header. An empty line is a record with one empty cell, so record
- * numbers match spreadsheet rows. Lines without quotes are split directly, because the parser is ten times slower.
- */
+/** Yields records in batches, with the header. An empty line is a record, so record numbers match spreadsheet rows. */
 export async function* parseRecords(text: AsyncIterable<string>, options: ParseOptions): AsyncGenerator<Records> {
   if (options.lenientQuotes) {
     yield* parseStream(text, 0, options)

@@ -28,11 +28,9 @@ export interface DeliveryParts {
   readonly outbound: Outbound
   readonly secretRing: KeyRing
   readonly apiUrl: string | undefined
-  /** Undefined if e-mail is not configured. */
   readonly mailer: Mailer | undefined
   readonly logger: Logger
   readonly metrics: WebhookMetrics
-  /** For one attempt, in milliseconds. */
   readonly timeoutMs?: number
 }
 
@@ -127,7 +125,6 @@ async function sendBatch(
       const { value: delivery } = waiting.next()
       if (delivery === undefined) return
       const result = await send(delivery, bodyOf(delivery, apiUrl))
-      // The worker stops; the delivery stays due.
       if (result === undefined) return
       const outcome = outcomeOf(delivery, result)
       metrics.attempted(outcome.state, delivery)

@@ -3,7 +3,6 @@ import { createTransport } from 'nodemailer'
 import { type DueDelivery, urlOf } from '../rules.ts'
 import type { SendResult, Sender } from './send.ts'
 
-/** The SMTP server of the platform. */
 export interface Mailer {
   /** Rejects unless the server accepts the mail for every recipient. `messageId` is the same for each attempt. */
   send(mail: {

@@ -84,7 +84,6 @@ async function readExcerpt(answer: OutboundAnswer): Promise<string | null> {
       if (bytes >= answerBytes) break
     }
   } catch {
-    // The status has arrived.
   } finally {
     clearTimeout(stop)
   }

@@ -27,7 +27,6 @@ export async function findTarget(tx: Tx, endpointId: string): Promise<Target | u
   return row
 }
 
-// webhook_delivery_pending and webhook_delivery_of_resource
 const selectDue = statement(
   'sync_select_due_deliveries',
   `select d.event_id as "eventId", v.type, d.resource_id as "resourceId", v.version, v.occurred_at as "occurredAt",

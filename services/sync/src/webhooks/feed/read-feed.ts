@@ -25,12 +25,11 @@ export interface FeedParts {
 const feedEverySeconds = 1
 const suspendedEverySeconds = 60
 const eventsAtOnce = 500
-/** One job ends in time for the jobs of other tenants. */
 const mostRounds = 20
 
 /**
- * Turns the changes of a tenant since the last call into deliveries, and queues the next call. One transaction stores the
- * deliveries, queues the jobs and moves the position, so a crash neither loses nor repeats an event.
+ * Turns new changes into deliveries and queues the next call, in one transaction: a crash neither loses nor repeats an
+ * event.
  */
 export async function readFeed(parts: FeedParts, workId: string): Promise<void> {
   const { db, queue } = parts

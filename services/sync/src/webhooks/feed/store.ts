@@ -217,7 +217,6 @@ export async function insertDeliveries(tx: Tx, deliveries: readonly NewDelivery[
   )
 }
 
-// webhook_delivery_due
 const selectDue = statement(
   'sync_select_due_webhooks',
   `select e.id
