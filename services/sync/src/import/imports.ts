@@ -126,23 +126,26 @@ export function openImports(client: Pick<ServiceClient, 'send' | 'stream'>): Imp
   }
   return {
     begin: async (attempt, destination, readAt) => {
-      const body = { ...held(attempt), ...scopeOf(destination), read_at: readAt.toISOString() }
+      const body = { ...attemptFields(attempt), ...scopeOf(destination), read_at: readAt.toISOString() }
       return (await ask(beginImportAnswerSchema, attempt.asker, internalPaths.beginImport, body)).known
     },
     hashes: async (attempt, after) => {
-      const body = { ...held(attempt), after }
+      const body = { ...attemptFields(attempt), after }
       const { hashes, last } = await ask(importHashesAnswerSchema, attempt.asker, internalPaths.importHashes, body)
       return { hashes: Buffer.from(hashes, 'base64'), last }
     },
     stage: async (attempt, rows, gone) => {
-      const body = { ...held(attempt), rows, ...(gone === undefined ? {} : { gone: gone.toString('base64') }) }
+      const body = { ...attemptFields(attempt), rows, ...(gone === undefined ? {} : { gone: gone.toString('base64') }) }
       await ask(z.unknown(), attempt.asker, internalPaths.importRows, body)
     },
     plan: async (attempt, body) =>
-      await ask(planImportAnswerSchema, attempt.asker, internalPaths.planImport, { ...held(attempt), ...body }),
+      await ask(planImportAnswerSchema, attempt.asker, internalPaths.planImport, {
+        ...attemptFields(attempt),
+        ...body,
+      }),
     planRollback: async (attempt, destination, { readAt, rollbackOf, below }) =>
       await ask(rollbackPlanSchema, attempt.asker, internalPaths.planRollback, {
-        ...held(attempt),
+        ...attemptFields(attempt),
         ...scopeOf(destination),
         read_at: readAt.toISOString(),
         rollback_of: rollbackOf,
@@ -150,12 +153,12 @@ export function openImports(client: Pick<ServiceClient, 'send' | 'stream'>): Imp
       }),
     apply: async (attempt, diffHash, hierarchy) =>
       await ask(applyImportAnswerSchema, attempt.asker, internalPaths.applyImport, {
-        ...held(attempt),
+        ...attemptFields(attempt),
         diff_hash: diffHash,
         ...(hierarchy === null ? {} : { hierarchy }),
       }),
     stop: async (attempt) =>
-      (await ask(stopImportAnswerSchema, attempt.asker, internalPaths.stopImport, held(attempt))).applied,
+      (await ask(stopImportAnswerSchema, attempt.asker, internalPaths.stopImport, attemptFields(attempt))).applied,
     errors: async (asker, after, applying) =>
       await ask(importErrorsAnswerSchema, asker, internalPaths.importErrors, { run_id: asker.runId, after, applying }),
     check: async (asker, after) =>
@@ -178,7 +181,7 @@ function fail(cause: unknown): never {
   throw new ServiceUnavailableError('The universe service', cause)
 }
 
-function held({ asker, attempt }: Attempt): object {
+function attemptFields({ asker, attempt }: Attempt): object {
   return { run_id: asker.runId, attempt }
 }
 

@@ -44,7 +44,7 @@ export async function insertErrors(tx: Tx, runId: string, errors: readonly RowEr
   )
 }
 
-const countErrorsLeft = statement(
+const selectErrorsLeft = statement(
   'sync_count_errors_left',
   `select greatest(0, ${errorsARun} - count(*))::integer as total
   from sync.run_error e
@@ -52,8 +52,8 @@ const countErrorsLeft = statement(
 )
 
 /** How many more errors the run keeps. An error of the whole source is kept beyond them. */
-export async function countErrorRoom(tx: Tx, runId: string): Promise<number> {
-  return getRow(await tx.query<{ total: number }>(countErrorsLeft([runId]))).total
+export async function countErrorsLeft(tx: Tx, runId: string): Promise<number> {
+  return getRow(await tx.query<{ total: number }>(selectErrorsLeft([runId]))).total
 }
 
 const forgetErrors = statement('sync_forget_errors', 'delete from sync.run_error e where e.run_id = $1')

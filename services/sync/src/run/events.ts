@@ -7,7 +7,7 @@ import { isFinal } from './rules.ts'
 import { findRun } from './store.ts'
 
 /** How often a run is polled, and the longest time without an event, in milliseconds. */
-const lookEveryMs = 500
+const pollEveryMs = 500
 const silenceMs = 10_000
 /** Shorter than the minute that the request's assertion is valid. */
 const streamMs = 50_000
@@ -47,7 +47,7 @@ async function* follow(
   yield `retry: 1000\n\n${eventOf(seen)}`
   while (!isOver(seen.run) && performance.now() < endsAt) {
     try {
-      await sleep(lookEveryMs, undefined, { signal })
+      await sleep(pollEveryMs, undefined, { signal })
     } catch {
       return
     }

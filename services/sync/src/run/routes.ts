@@ -76,7 +76,7 @@ function startRoute(app: App, { db, queue }: Parts): void {
     if (isUploaded(connector.type, connector.config)) assertMayBeTable(raw.headers['content-type'])
     const announced = announcedSha256(raw.headers['content-digest'])
     const body = raw.body instanceof Readable ? raw.body : undefined
-    const upload = await takeFile(db, context, connector, { body, announced })
+    const upload = await receiveFile(db, context, connector, { body, announced })
     const run: NewRun = {
       connectorId: connector.id,
       mode: query.mode,
@@ -106,7 +106,7 @@ function startRoute(app: App, { db, queue }: Parts): void {
   })
 }
 
-async function takeFile(
+async function receiveFile(
   db: Parts['db'],
   context: RequestInfo['context'],
   connector: Connector,

@@ -3,8 +3,8 @@ import { parseAssertion } from '@postern/signed-context'
 import { findConnector, moveSchedule } from '../connector/store.ts'
 import type { Queue } from '../queue/queue.ts'
 import { findOpenRun, insertRun } from '../run/store.ts'
-import { AssertionSource } from '../worker/held-run.ts'
-import { type TenantDb, holdWork, isSuspended } from '../worker/store.ts'
+import { AssertionSource } from '../worker/run-lease.ts'
+import { type TenantDb, acquireWork, isSuspended } from '../worker/store.ts'
 import { nextRun } from './next-run.ts'
 
 interface Parts {
@@ -24,7 +24,7 @@ export async function runSchedule(
   due: Date,
 ): Promise<void> {
   const worker = crypto.randomUUID()
-  if (!(await workerDb.system(async (tx) => await holdWork(tx, connectorId, worker)))) return
+  if (!(await workerDb.system(async (tx) => await acquireWork(tx, connectorId, worker)))) return
   const assertion = await new AssertionSource(workerDb, connectorId, worker).get()
   const isHeldBack = await workerDb.system(async (tx) => await isSuspended(tx, connectorId, worker))
   let leftOut: 'suspended' | 'under_way' | 'needs_approval' | undefined

@@ -2,7 +2,7 @@ import type { Schedule } from '@postern/contracts'
 import { Cron } from 'croner'
 
 const minGapMs = 5 * 60_000
-const runsLookedAt = 60
+const checkedRuns = 60
 
 /** Returns what is wrong and with which member, or undefined. */
 export function scheduleFault(
@@ -14,7 +14,7 @@ export function scheduleFault(
   let runs: readonly Date[]
   try {
     // In UTC, because a skipped time is made up for at once.
-    runs = cronOf({ ...schedule, time_zone: 'UTC' }).nextRuns(runsLookedAt, now)
+    runs = cronOf({ ...schedule, time_zone: 'UTC' }).nextRuns(checkedRuns, now)
   } catch {
     return {
       field: 'cron',

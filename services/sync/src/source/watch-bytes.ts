@@ -11,7 +11,7 @@ export interface ByteWatch {
 }
 
 /** Interval between checks, in milliseconds. */
-const lookEveryMs = 50
+const pollEveryMs = 50
 
 /** Cuts the connection if it sends too much. */
 export function watchBytes(
@@ -31,7 +31,7 @@ export function watchBytes(
     if (failure !== undefined) connection()?.destroy()
     return read
   }
-  const looking = setInterval(look, lookEveryMs)
+  const looking = setInterval(look, pollEveryMs)
   looking.unref()
   return {
     page: () => {

@@ -1,6 +1,6 @@
 import { parseAssertion } from '@postern/signed-context'
-import { AssertionSource } from '../worker/held-run.ts'
-import { type TenantDb, holdWork, isSuspended } from '../worker/store.ts'
+import { AssertionSource } from '../worker/run-lease.ts'
+import { type TenantDb, acquireWork, isSuspended } from '../worker/store.ts'
 
 export interface WorkerSession {
   readonly tenantId: string
@@ -12,7 +12,7 @@ export interface WorkerSession {
 /** Takes over work that a tenant granted. Undefined if the tenant withdrew it. */
 export async function openWorkerSession(db: TenantDb, workId: string): Promise<WorkerSession | undefined> {
   const worker = crypto.randomUUID()
-  if (!(await db.system(async (tx) => await holdWork(tx, workId, worker)))) return undefined
+  if (!(await db.system(async (tx) => await acquireWork(tx, workId, worker)))) return undefined
   const assertions = new AssertionSource(db, workId, worker)
   const tenantId = parseAssertion(await assertions.get())?.tenantId ?? ''
   const suspended = await db.system(async (tx) => await isSuspended(tx, workId, worker))

@@ -3,21 +3,21 @@ import type { Run } from '@postern/contracts'
 import type { ApplyImportAnswer } from '@postern/contracts/internal'
 import { ServiceUnavailableError } from '@postern/service-client'
 import { ImportConflictError, type Imports } from '../import/imports.ts'
-import { errorsARun, countErrorRoom, insertErrors } from '../run/error-store.ts'
-import { type Hold, RunCancelled, RunRefused } from './held-run.ts'
+import { errorsARun, countErrorsLeft, insertErrors } from '../run/error-store.ts'
+import { type RunLease, RunCancelledError, RunRefusedError } from './run-lease.ts'
 import { copyErrors } from './plan.ts'
 import { type Outcome, type Progress, type Tx, noteOutcome } from './store.ts'
 
-/** Throws RunRefused if any remaining change differs from the reviewed one. */
-export async function assertNotStale(hold: Hold, imports: Imports): Promise<void> {
+/** Throws RunRefusedError if any remaining change differs from the reviewed one. */
+export async function assertNotStale(lease: RunLease, imports: Imports): Promise<void> {
   for (let after: number | null = 0; after !== null;) {
-    const checked = await imports.check(await hold.asker(), after)
+    const checked = await imports.check(await lease.asker(), after)
     if (checked.stale) {
       const message =
-        hold.run.rollbackOf === null
+        lease.run.rollbackOf === null
           ? 'The rows changed while the run was applied. Run the connector again.'
           : 'The rows have changed since the run, so nothing was undone. Read the changes of the run, and correct the rows by hand.'
-      throw new RunRefused('diff_stale', message)
+      throw new RunRefusedError('diff_stale', message)
     }
     after = checked.after
   }
@@ -35,14 +35,14 @@ export const usualPausesMs = [1000, 2000, 4000]
 
 /** Applies the planned changes in batches. After a crash, continues where it stopped. */
 export async function applyChanges(
-  hold: Hold,
+  lease: RunLease,
   imports: Imports,
   { signal, pausesMs = usualPausesMs }: Applying,
 ): Promise<void> {
-  const { connector } = hold
+  const { connector } = lease
   const next = async (): Promise<ApplyImportAnswer> => {
-    await hold.assertNotSuspended()
-    return await imports.apply(await hold.importAttempt(), hold.diffHash, connector.hierarchy)
+    await lease.assertNotSuspended()
+    return await imports.apply(await lease.importAttempt(), lease.diffHash, connector.hierarchy)
   }
   const patiently = async (): Promise<ApplyImportAnswer> => {
     for (const pauseMs of pausesMs) {
@@ -52,42 +52,42 @@ export async function applyChanges(
         if (!(error instanceof ServiceUnavailableError || error instanceof ImportConflictError)) throw error
       }
       await sleep(pauseMs, undefined, { signal })
-      await hold.step(async () => ({}))
+      await lease.commitStep(async () => ({}))
     }
     return await next()
   }
-  await hold.step(async () => ({}))
+  await lease.commitStep(async () => ({}))
   for (;;) {
     const { applied, done, refused } = await patiently()
     // A run whose changes are all applied can no longer be cancelled.
-    const step = hold.step(async () => ({ counts: { applied } }))
+    const step = lease.commitStep(async () => ({ counts: { applied } }))
     await (done ? uncancelled(step) : step)
-    if (refused !== null) throw new RunRefused(refused.code, refused.message)
+    if (refused !== null) throw new RunRefusedError(refused.code, refused.message)
     if (done) return
   }
 }
 
 /** Ends a run whose changes are applied. */
-export async function endApplied(hold: Hold, imports: Imports): Promise<void> {
-  const { run, counts } = hold
+export async function endApplied(lease: RunLease, imports: Imports): Promise<void> {
+  const { run, counts } = lease
   const planned = counts.created + counts.updated + counts.moved + counts.reactivated + counts.deactivated
-  const rejected = counts.applied === planned ? [] : await copyErrors(hold, imports, true)
-  await endRun(hold, 'works', async (tx) => {
+  const rejected = counts.applied === planned ? [] : await copyErrors(lease, imports, true)
+  await endRun(lease, 'works', async (tx) => {
     await insertErrors(tx, run.id, rejected)
     // A rollback reads no source: its errors are what it could not undo.
-    const isLeft = run.rollbackOf !== null && (await countErrorRoom(tx, run.id)) < errorsARun
+    const isLeft = run.rollbackOf !== null && (await countErrorsLeft(tx, run.id)) < errorsARun
     return { status: rejected.length > 0 || counts.invalid > 0 || isLeft ? 'partial' : 'succeeded' }
   })
 }
 
 /** Ends the import of a run that ends early, and records what was applied and rejected. Throws ServiceUnavailableError. */
-export async function stopApplying(hold: Hold, imports: Imports): Promise<void> {
-  if (hold.status !== 'applying') return
-  const applied = await imports.stop(await hold.importAttempt())
-  const rejected = await copyErrors(hold, imports, true)
+export async function stopApplying(lease: RunLease, imports: Imports): Promise<void> {
+  if (lease.status !== 'applying') return
+  const applied = await imports.stop(await lease.importAttempt())
+  const rejected = await copyErrors(lease, imports, true)
   await uncancelled(
-    hold.step(async (tx) => {
-      await insertErrors(tx, hold.run.id, rejected)
+    lease.commitStep(async (tx) => {
+      await insertErrors(tx, lease.run.id, rejected)
       return { counts: { applied } }
     }),
   )
@@ -95,12 +95,12 @@ export async function stopApplying(hold: Hold, imports: Imports): Promise<void> 
 
 /** Ends a run. `outcome`: what it says about the connector; ignored for rollbacks. */
 export async function endRun(
-  hold: Hold,
+  lease: RunLease,
   outcome: Outcome,
   end: (tx: Tx) => Promise<{ readonly status: Run['status']; readonly failure?: Progress['failure'] }>,
 ): Promise<void> {
-  await hold.step(async (tx) => {
-    await noteOutcome(tx, hold.connector.id, hold.run.rollbackOf === null ? outcome : 'unknown')
+  await lease.commitStep(async (tx) => {
+    await noteOutcome(tx, lease.connector.id, lease.run.rollbackOf === null ? outcome : 'unknown')
     const { status, failure } = await end(tx)
     return failure === undefined ? { status } : { status, failure }
   })
@@ -109,6 +109,6 @@ export async function endRun(
 /** Ignores a cancellation, because nothing is left to cancel. */
 async function uncancelled(step: Promise<void>): Promise<void> {
   await step.catch((error: unknown) => {
-    if (!(error instanceof RunCancelled)) throw error
+    if (!(error instanceof RunCancelledError)) throw error
   })
 }

@@ -18,10 +18,17 @@ import { SourceReadError, wordsOf } from '../source/source-read-error.ts'
 import type { SourceLimits, SourceType } from '../source/types.ts'
 import { clearEndedUploads, deleteAbandonedUploads, deleteUpload } from '../upload/store.ts'
 import { applyChanges, assertNotStale, endApplied, endRun, stopApplying, usualPausesMs } from './apply.ts'
-import { AssertionSource, Hold, RunCancelled, RunLost, RunRefused, TenantSuspended } from './held-run.ts'
+import {
+  AssertionSource,
+  RunLease,
+  RunCancelledError,
+  RunLostError,
+  RunRefusedError,
+  TenantSuspendedError,
+} from './run-lease.ts'
 import { compare, conclude, planRollback } from './plan.ts'
-import { beginStaging, listHashes, sendGone, stageSource } from './read-source.ts'
-import { type TenantDb, advanceRun, holdWork, letWorkGo, takeOverRun } from './store.ts'
+import { beginStaging, listHashes, sendUnseenHashes, stageSource } from './read-source.ts'
+import { type TenantDb, advanceRun, acquireWork, releaseWork, takeOverRun } from './store.ts'
 import { whileWanted } from './while-wanted.ts'
 
 export interface WorkerParts {
@@ -42,70 +49,70 @@ export interface WorkerParts {
 
 /** Executes a run from where the previous attempt stopped. Rejects if the queue must retry. */
 export async function carryOut(parts: WorkerParts, runId: string, attempt: Attempt): Promise<void> {
-  const hold = await takeHold(parts, runId)
-  if (hold === undefined) return
+  const lease = await acquireRunLease(parts, runId)
+  if (lease === undefined) return
   const { logger } = parts
   try {
-    await goOn(parts, hold, attempt)
+    await continueRun(parts, lease, attempt)
   } catch (error) {
-    if (error instanceof RunLost || (error instanceof ImportConflictError && (await isLost(hold)))) {
+    if (error instanceof RunLostError || (error instanceof ImportConflictError && (await isLost(lease)))) {
       logger.warn({ event: 'sync_run_lost', run_id: runId })
       return
     }
-    const end = endOf(error, attempt) ?? (await endOfCancelled(hold))
+    const end = endOf(error, attempt) ?? (await endOfCancelled(lease))
     if (end === undefined) {
       logger.warn({ event: 'sync_run_interrupted', run_id: runId, err: error })
       // If this fails too, the run is like that of a crashed worker.
-      await hold
+      await lease
         .release(
           async (tx) => await insertErrors(tx, runId, error instanceof SourceReadError ? [toWarning(error)] : []),
         )
         .catch(() => undefined)
       throw error
     }
-    await settle(parts, hold, attempt.isLast, attempt.signal)
+    await settle(parts, lease, attempt.isLast, attempt.signal)
     if (end.status === 'failed')
       logger.warn({ event: 'sync_run_failed', run_id: runId, code: end.failure.code, err: error })
-    const isStopped = end.status === 'cancelled' || error instanceof TenantSuspended
-    await endRun(hold, isStopped ? 'unknown' : 'fails', async (tx) => {
+    const isStopped = end.status === 'cancelled' || error instanceof TenantSuspendedError
+    await endRun(lease, isStopped ? 'unknown' : 'fails', async (tx) => {
       if (error instanceof SourceReadError) await insertErrors(tx, runId, [toError(error)])
       return end
     })
     parts.ended(end.status)
-    await tidyUp(parts, hold, attempt.signal)
+    await tidyUp(parts, lease, attempt.signal)
     return
   }
-  parts.ended(hold.status)
-  logger.info({ event: 'sync_run_ended', run_id: runId, connector: hold.connector.key, counts: hold.counts })
-  await tidyUp(parts, hold, attempt.signal)
+  parts.ended(lease.status)
+  logger.info({ event: 'sync_run_ended', run_id: runId, connector: lease.connector.key, counts: lease.counts })
+  await tidyUp(parts, lease, attempt.signal)
 }
 
 /** Ends a run whose attempts have all died. */
 export async function endLostRun(parts: WorkerParts, runId: string): Promise<void> {
-  const hold = await takeHold(parts, runId)
-  if (hold === undefined) return
+  const lease = await acquireRunLease(parts, runId)
+  if (lease === undefined) return
   const message = 'Every worker that began the run has died. What was applied stays; run the connector again.'
-  await settle(parts, hold, true)
-  await endRun(hold, 'fails', async () => ({ status: 'failed', failure: { code: 'worker_lost', message } }))
+  await settle(parts, lease, true)
+  await endRun(lease, 'fails', async () => ({ status: 'failed', failure: { code: 'worker_lost', message } }))
   parts.ended('failed')
-  await tidyUp(parts, hold)
+  await tidyUp(parts, lease)
 }
 
 /**
  * Ends the import. If the universe is unavailable, a later attempt retries; the last attempt retries here and then leaves it open.
  */
-async function settle(parts: WorkerParts, hold: Hold, isLast: boolean, signal?: AbortSignal): Promise<void> {
+async function settle(parts: WorkerParts, lease: RunLease, isLast: boolean, signal?: AbortSignal): Promise<void> {
   const { universe, logger, pausesMs = usualPausesMs } = parts
   for (const pauseMs of isLast ? [...pausesMs, undefined] : [undefined]) {
     try {
-      return await stopApplying(hold, universe.imports)
+      return await stopApplying(lease, universe.imports)
     } catch (error) {
       const mayPass = error instanceof ServiceUnavailableError && pauseMs !== undefined
       if (!mayPass) {
-        const isLeft = isLast && !(error instanceof RunLost)
+        const isLeft = isLast && !(error instanceof RunLostError)
         logger.warn({
           event: isLeft ? 'sync_batch_in_doubt' : 'sync_run_interrupted',
-          run_id: hold.run.id,
+          run_id: lease.run.id,
           err: error,
         })
         if (isLeft) return
@@ -117,20 +124,20 @@ async function settle(parts: WorkerParts, hold: Hold, isLast: boolean, signal?: 
 }
 
 /** Whether another worker has the run. */
-async function isLost(hold: Hold): Promise<boolean> {
+async function isLost(lease: RunLease): Promise<boolean> {
   try {
-    await hold.assertWanted()
+    await lease.assertWanted()
   } catch (error) {
-    return error instanceof RunLost
+    return error instanceof RunLostError
   }
   return false
 }
 
 const retired = { code: 'connector_retired', message: 'The connector was retired before the run had begun.' }
 
-async function takeHold({ workerDb }: WorkerParts, runId: string): Promise<Hold | undefined> {
+async function acquireRunLease({ workerDb }: WorkerParts, runId: string): Promise<RunLease | undefined> {
   const worker = crypto.randomUUID()
-  if (!(await workerDb.system(async (tx) => await holdWork(tx, runId, worker)))) return undefined
+  if (!(await workerDb.system(async (tx) => await acquireWork(tx, runId, worker)))) return undefined
   const assertions = new AssertionSource(workerDb, runId, worker)
   const found = await workerDb.write({ assertion: await assertions.get() }, async (tx) => {
     const run = await takeOverRun(tx, runId, worker)
@@ -139,66 +146,66 @@ async function takeHold({ workerDb }: WorkerParts, runId: string): Promise<Hold 
     if (run !== undefined)
       await advanceRun(tx, runId, worker, { status: 'failed', counts: run.counts, failure: retired })
     // It has ended, or waits for approval, which grants it again.
-    await letWorkGo(tx, runId, worker)
+    await releaseWork(tx, runId, worker)
     return undefined
   })
-  return found === undefined ? undefined : new Hold(workerDb, assertions, worker, found.run, found.connector)
+  return found === undefined ? undefined : new RunLease(workerDb, assertions, worker, found.run, found.connector)
 }
 
-async function goOn(parts: WorkerParts, hold: Hold, { signal }: Attempt): Promise<void> {
+async function continueRun(parts: WorkerParts, lease: RunLease, { signal }: Attempt): Promise<void> {
   const { pausesMs } = parts
   const { imports } = parts.universe
-  const { run } = hold
-  await hold.assertNotSuspended()
-  if (hold.status !== 'applying') {
-    if (run.rollbackOf === null) await plan(parts, hold, signal)
-    else await planRollback(hold, imports, run.rollbackOf)
+  const { run } = lease
+  await lease.assertNotSuspended()
+  if (lease.status !== 'applying') {
+    if (run.rollbackOf === null) await plan(parts, lease, signal)
+    else await planRollback(lease, imports, run.rollbackOf)
   }
-  if (hold.status === 'applying') {
-    if (run.approved || run.rollbackOf !== null) await assertNotStale(hold, imports)
-    await applyChanges(hold, imports, { signal, pausesMs })
-    await endApplied(hold, imports)
+  if (lease.status === 'applying') {
+    if (run.approved || run.rollbackOf !== null) await assertNotStale(lease, imports)
+    await applyChanges(lease, imports, { signal, pausesMs })
+    await endApplied(lease, imports)
   }
 }
 
-async function plan(parts: WorkerParts, hold: Hold, signal: AbortSignal): Promise<void> {
+async function plan(parts: WorkerParts, lease: RunLease, signal: AbortSignal): Promise<void> {
   const { sources, outbound, limits, secretRing, logger } = parts
   const { imports } = parts.universe
-  const { connector } = hold
+  const { connector } = lease
   const source = sources.get(connector.type)
-  if (source === undefined) throw new RunRefused('no_such_source', 'Connectors of this type cannot be run here.')
-  const openable = await hold.read(async (tx) => await findWithSecrets(tx, connector.id))
+  if (source === undefined) throw new RunRefusedError('no_such_source', 'Connectors of this type cannot be run here.')
+  const openable = await lease.read(async (tx) => await findWithSecrets(tx, connector.id))
   // The next attempt reads the connector and its secrets again.
   if (openable?.connector.version !== connector.version) throw new Error('the connector was changed at this moment')
-  const { tenantId } = await hold.asker()
+  const { tenantId } = await lease.asker()
   const secrets = openSecrets(secretRing, { tenantId, connectorId: connector.id }, openable.sealed)
   const context = { config: connector.config, secrets, outbound, limits }
   const rules = datasetRules[connector.dataset]
   for (let isAgain = false; ; isAgain = true) {
-    const before = await beginStaging(hold, imports)
-    const known = isAgain ? new Set<string>() : await listHashes(hold, imports)
+    const before = await beginStaging(lease, imports)
+    const known = isAgain ? new Set<string>() : await listHashes(lease, imports)
     const hashes = known.size === 0 ? null : known.size
     // A slow source writes nothing for long.
     const staged = await whileWanted(
-      hold,
+      lease,
       signal,
       async (wanted) =>
         await stageSource(
-          hold,
+          lease,
           imports,
           source,
           { ...context, signal: wanted },
           { rules, known, isFirst: before === 0 },
         ),
     )
-    await sendGone(hold, imports, known)
-    const planned = await compare(hold, imports, hashes)
+    await sendUnseenHashes(lease, imports, known)
+    const planned = await compare(lease, imports, hashes)
     if (planned !== undefined) {
-      await conclude(hold, imports, planned, staged)
+      await conclude(lease, imports, planned, staged)
       return
     }
     if (isAgain) throw new Error('a source of which all rows were sent is not read again')
-    logger.info({ event: 'sync_run_read_again', run_id: hold.run.id })
+    logger.info({ event: 'sync_run_read_again', run_id: lease.run.id })
   }
 }
 
@@ -207,19 +214,20 @@ type End =
   | { readonly status: 'failed'; readonly failure: { readonly code: string; readonly message: string } }
 
 /** A cancelled run ends now instead of waiting for the next attempt. */
-async function endOfCancelled(hold: Hold): Promise<End | undefined> {
+async function endOfCancelled(lease: RunLease): Promise<End | undefined> {
   try {
-    await hold.assertWanted()
+    await lease.assertWanted()
   } catch (error) {
-    if (error instanceof RunCancelled) return { status: 'cancelled' }
+    if (error instanceof RunCancelledError) return { status: 'cancelled' }
   }
   return undefined
 }
 
 /** Returns how a run ends after an error, or undefined if it is retried. */
 function endOf(error: unknown, { isLast, signal }: Attempt): End | undefined {
-  if (error instanceof RunCancelled) return { status: 'cancelled' }
-  if (error instanceof RunRefused) return { status: 'failed', failure: { code: error.code, message: error.message } }
+  if (error instanceof RunCancelledError) return { status: 'cancelled' }
+  if (error instanceof RunRefusedError)
+    return { status: 'failed', failure: { code: error.code, message: error.message } }
   if (error instanceof SourceReadError && (!error.retryable || isLast)) {
     return { status: 'failed', failure: { code: error.code, message: wordsOf(error) } }
   }
@@ -242,43 +250,43 @@ function toWarning(failure: SourceReadError): RowError {
 const defaultClearWithinMs = 20_000
 
 /** Deletes what an ended run no longer needs. Each transaction gets its own assertion. */
-async function tidyUp(parts: WorkerParts, hold: Hold, signal?: AbortSignal): Promise<void> {
+async function tidyUp(parts: WorkerParts, lease: RunLease, signal?: AbortSignal): Promise<void> {
   const { workerDb, logger } = parts
-  const { run, connector } = hold
+  const { run, connector } = lease
   try {
     for (let removed = 1; removed > 0;) {
-      const { assertion } = await hold.asker()
+      const { assertion } = await lease.asker()
       removed = await workerDb.write({ assertion }, async (tx) => await clearEndedUploads(tx, connector.id))
     }
-    if (isFinal(hold.status)) await clearImport(parts, hold)
-    await clearDetails(parts, hold, signal)
-    const { assertion } = await hold.asker()
+    if (isFinal(lease.status)) await clearImport(parts, lease)
+    await clearDetails(parts, lease, signal)
+    const { assertion } = await lease.asker()
     await workerDb.write({ assertion }, async (tx) => {
       // Approval applies the planned changes, so the file is not read again.
       if (run.uploadId !== null) await deleteUpload(tx, run.uploadId)
       await deleteAbandonedUploads(tx)
-      await letWorkGo(tx, run.id, hold.worker)
+      await releaseWork(tx, run.id, lease.worker)
     })
   } catch (error) {
     logger.warn({ event: 'sync_run_not_tidied', run_id: run.id, err: error })
   }
 }
 
-async function clearImport({ universe }: WorkerParts, hold: Hold): Promise<void> {
-  while (await universe.imports.clear(await hold.asker(), [hold.run.id], false));
+async function clearImport({ universe }: WorkerParts, lease: RunLease): Promise<void> {
+  while (await universe.imports.clear(await lease.asker(), [lease.run.id], false));
 }
 
 /** A failure is logged and stops nothing else. */
 async function clearDetails(
   { workerDb, logger, universe, keepDetailsDays, clearWithinMs = defaultClearWithinMs }: WorkerParts,
-  hold: Hold,
+  lease: RunLease,
   signal?: AbortSignal,
 ): Promise<void> {
   if (keepDetailsDays === undefined) return
   const limit = AbortSignal.timeout(clearWithinMs)
   try {
     while (!limit.aborted && signal?.aborted !== true) {
-      const asker = await hold.asker()
+      const asker = await lease.asker()
       const old = await workerDb.write(asker, async (tx) => await listOldRuns(tx, keepDetailsDays))
       if (old.length === 0) return
       const ids = old.map(({ id }) => id)
@@ -288,6 +296,6 @@ async function clearDetails(
       if (isClear && !hasChanges) await workerDb.write(asker, async (tx) => await recordCleared(tx, ids))
     }
   } catch (error) {
-    logger.warn({ event: 'sync_details_not_cleared', run_id: hold.run.id, err: error })
+    logger.warn({ event: 'sync_details_not_cleared', run_id: lease.run.id, err: error })
   }
 }

@@ -2,9 +2,9 @@ import { type Connector, maxPushedNodes } from '@postern/contracts'
 import type { ImportPlan } from '@postern/contracts/internal'
 import { datasetRules } from '../dataset/rules.ts'
 import type { Imports } from '../import/imports.ts'
-import { type RowError, countErrorRoom, insertErrors } from '../run/error-store.ts'
+import { type RowError, countErrorsLeft, insertErrors } from '../run/error-store.ts'
 import { breachesOf } from '../run/rules.ts'
-import { type Hold, RunRefused } from './held-run.ts'
+import { type RunLease, RunRefusedError } from './run-lease.ts'
 import type { Staged } from './read-source.ts'
 import { noteOutcome } from './store.ts'
 
@@ -12,11 +12,15 @@ import { noteOutcome } from './store.ts'
  * Compares the staged rows. `hashes`: known hashes, or null if all rows were sent. Undefined: read the source again without
  * hashes.
  */
-export async function compare(hold: Hold, imports: Imports, hashes: number | null): Promise<ImportPlan | undefined> {
-  await hold.step(async () => ({ status: 'validating' }))
+export async function compare(
+  lease: RunLease,
+  imports: Imports,
+  hashes: number | null,
+): Promise<ImportPlan | undefined> {
+  await lease.commitStep(async () => ({ status: 'validating' }))
   for (let after = 0; ;) {
-    const body = { after, hashes, missing_policy: hold.connector.missing_policy }
-    const answer = await imports.plan(await hold.importAttempt(), body)
+    const body = { after, hashes, missing_policy: lease.connector.missing_policy }
+    const answer = await imports.plan(await lease.importAttempt(), body)
     switch (answer.state) {
       case 'read_again':
         return undefined
@@ -24,7 +28,7 @@ export async function compare(hold: Hold, imports: Imports, hashes: number | nul
         return answer
       case 'comparing':
         ;({ after } = answer)
-        await hold.step(async () => ({ status: 'diffing' }))
+        await lease.commitStep(async () => ({ status: 'diffing' }))
         break
       default:
         return answer satisfies never
@@ -33,11 +37,11 @@ export async function compare(hold: Hold, imports: Imports, hashes: number | nul
 }
 
 /** Copies the universe's errors to the run: of staged rows, or with `applying` of planned changes. */
-export async function copyErrors(hold: Hold, imports: Imports, applying: boolean): Promise<RowError[]> {
+export async function copyErrors(lease: RunLease, imports: Imports, applying: boolean): Promise<RowError[]> {
   const copied: RowError[] = []
-  const room = await hold.read(async (tx) => await countErrorRoom(tx, hold.run.id))
+  const room = await lease.read(async (tx) => await countErrorsLeft(tx, lease.run.id))
   for (let after: number | null = 0; after !== null && copied.length < room;) {
-    const page = await imports.errors(await hold.asker(), after, applying)
+    const page = await imports.errors(await lease.asker(), after, applying)
     copied.push(...page.errors.map(({ seq: _seq, ...error }) => error))
     after = page.after
   }
@@ -46,12 +50,12 @@ export async function copyErrors(hold: Hold, imports: Imports, applying: boolean
 
 /** Decides whether a plan is applied, only shown, or needs approval. Returns the number of its changes. */
 export async function conclude(
-  hold: Hold,
+  lease: RunLease,
   imports: Imports,
   plan: ImportPlan,
   { fetched, unsent }: Staged,
 ): Promise<number> {
-  const { connector, run } = hold
+  const { connector, run } = lease
   const { missing_policy: policy, safety } = connector
   const {
     created,
@@ -78,8 +82,8 @@ export async function conclude(
   })
   const status = nextStatus(run.mode === 'dry_run', breaches.length > 0 && !run.overrideSafety)
   const { keyField, statusField } = datasetRules[connector.dataset]
-  const errors = plan.invalid === 0 ? [] : await copyErrors(hold, imports, false)
-  await hold.step(async (tx) => {
+  const errors = plan.invalid === 0 ? [] : await copyErrors(lease, imports, false)
+  await lease.commitStep(async (tx) => {
     await insertErrors(tx, run.id, [
       ...errors,
       ...plan.lost_fields.map(lostFromAll),
@@ -125,24 +129,24 @@ function nextStatus(isDryRun: boolean, isBroken: boolean): 'succeeded' | 'needs_
 /** A hierarchy changes in one transaction. */
 function assertInOneBatch({ dataset }: Connector, changes: number): void {
   if (dataset !== 'org_structure' || changes <= maxPushedNodes) return
-  throw new RunRefused(
+  throw new RunRefusedError(
     'too_many_nodes',
     `The run would change ${changes} nodes of a hierarchy, and ${maxPushedNodes} can be changed at once.`,
   )
 }
 
-export async function planRollback(hold: Hold, imports: Imports, rollbackOf: string): Promise<void> {
-  const { run, connector } = hold
+export async function planRollback(lease: RunLease, imports: Imports, rollbackOf: string): Promise<void> {
+  const { run, connector } = lease
   let stay = 0
-  await hold.step(async () => ({}))
+  await lease.commitStep(async () => ({}))
   for (let below: number | null | undefined = undefined; below !== null;) {
     const body = { readAt: run.startedAt, rollbackOf, below }
-    const plan = await imports.planRollback(await hold.importAttempt(), connector, body)
+    const plan = await imports.planRollback(await lease.importAttempt(), connector, body)
     stay += plan.stay
     below = plan.below
     const { created, updated, moved, reactivated, deactivated, diff_hash: diffHash } = plan
     const isLast = below === null
-    await hold.step(async (tx) => {
+    await lease.commitStep(async (tx) => {
       if (!isLast) return {}
       if (stay > 0) await insertErrors(tx, run.id, [notUndone(stay, connector)])
       return { status: 'applying', diffHash, counts: { created, updated, moved, reactivated, deactivated } }

@@ -12,35 +12,35 @@ import { createItemReader } from '../mapping/readable-item.ts'
 import { type RowError, deleteErrors, insertErrors } from '../run/error-store.ts'
 import type { SourceContext, SourceItem, SourceRow, SourceRowError, SourceTexts, SourceType } from '../source/types.ts'
 import { openUpload } from '../upload/read.ts'
-import type { Hold } from './held-run.ts'
-import { createErrorKeeper } from './kept-errors.ts'
+import type { RunLease } from './run-lease.ts'
+import { createErrorFilter } from './error-filter.ts'
 
 /** Limits of a request. Up to two batches are in memory. */
 const batchRows = 1000
 const batchBytes = 4 * 1024 * 1024
 
 /** Reading from memory never lets the event loop turn, and a batch is sent only when it does. */
-const rowsATurn = 100
+const rowsPerTurn = 100
 
 /** The most errors of one row that a run keeps. */
 const maxErrorsARow = 50
 
 /** Begins an import, and discards an earlier attempt. Returns how many rows the connector delivered before. */
-export async function beginStaging(hold: Hold, imports: Imports): Promise<number> {
-  const { run, connector } = hold
-  const known = await imports.begin(await hold.importAttempt(), connector, run.startedAt)
-  await hold.step(async (tx) => {
+export async function beginStaging(lease: RunLease, imports: Imports): Promise<number> {
+  const { run, connector } = lease
+  const known = await imports.begin(await lease.importAttempt(), connector, run.startedAt)
+  await lease.commitStep(async (tx) => {
     await deleteErrors(tx, run.id)
-    return { status: 'fetching', counts: { ...hold.counts, fetched: 0, valid: 0, invalid: 0, applied: 0 } }
+    return { status: 'fetching', counts: { ...lease.counts, fetched: 0, valid: 0, invalid: 0, applied: 0 } }
   })
   return known
 }
 
 /** Returns the hashes of rows that are stored as delivered. Each takes about 60 bytes of memory. */
-export async function listHashes(hold: Hold, imports: Imports): Promise<Set<string>> {
+export async function listHashes(lease: RunLease, imports: Imports): Promise<Set<string>> {
   const known = new Set<string>()
   for (let after: string | null = ''; after !== null;) {
-    const page = await imports.hashes(await hold.importAttempt(), after)
+    const page = await imports.hashes(await lease.importAttempt(), after)
     const { hashes } = page
     for (let at = 0; at < hashes.length; at += rowHashBytes) known.add(hashes.toString('latin1', at, at + rowHashBytes))
     after = page.last
@@ -64,52 +64,52 @@ export interface Staged {
 
 /** Reads the whole source and sends its rows to the universe. Throws an error of the source; then nothing is changed. */
 export async function stageSource(
-  hold: Hold,
+  lease: RunLease,
   imports: Imports,
   source: SourceType,
   context: Omit<SourceContext<unknown>, 'upload'>,
   { rules, known, isFirst: isFirstRun }: Staging,
 ): Promise<Staged> {
-  const mapping = rulesOfAttributes(rulesInNames(hold.connector.mapping, source), source.attributesOf(context.config))
-  const take = createTaker(mapping, rules, known)
+  const mapping = rulesOfAttributes(rulesInNames(lease.connector.mapping, source), source.attributesOf(context.config))
+  const reader = createRowReader(mapping, rules, known)
   const upload =
-    hold.run.uploadId === null ? undefined : openUpload(async (work) => await hold.read(work), hold.run.uploadId)
+    lease.run.uploadId === null ? undefined : openUpload(async (work) => await lease.read(work), lease.run.uploadId)
   // Only items can lack a field. For later runs, the comparison finds fields that became empty.
   const absent = new Set(isFirstRun && !isTable(source.type) ? mapping.filter(mustBeThere) : [])
   let batch = newBatch()
   let [fetched, unsent, valid] = [0, 0, 0]
-  const keepErrors = createErrorKeeper()
+  const filterErrors = createErrorFilter()
   // The previous batch is sent while this one is read.
   let sending = Promise.resolve()
   const flush = async (): Promise<void> => {
     const { rows, errors } = batch
-    const keptErrors = keepErrors(errors)
+    const kept = filterErrors(errors)
     batch = newBatch()
     const counts = { fetched, valid, invalid: fetched - valid }
     await sending
     sending = suppressUnhandledRejection(
       (async () => {
-        if (rows.length > 0) await imports.stage(await hold.importAttempt(), rows)
-        await hold.step(async (tx) => {
-          await insertErrors(tx, hold.run.id, keptErrors)
+        if (rows.length > 0) await imports.stage(await lease.importAttempt(), rows)
+        await lease.commitStep(async (tx) => {
+          await insertErrors(tx, lease.run.id, kept)
           return { counts }
         })
       })(),
     )
   }
-  const keep = async (taken: Taken): Promise<void> => {
+  const addRow = async (staged: StagedRow): Promise<void> => {
     fetched += 1
-    if (taken === 'known') {
+    if (staged === 'known') {
       unsent += 1
       valid += 1
       batch.unsent += 1
     } else {
-      if (taken.row.content !== undefined) valid += 1
-      batch.rows.push(taken.row)
-      batch.errors.push(...taken.errors)
-      batch.bytes += taken.bytes + taken.errors.length * 200
+      if (staged.row.content !== undefined) valid += 1
+      batch.rows.push(staged.row)
+      batch.errors.push(...staged.errors)
+      batch.bytes += staged.bytes + staged.errors.length * 200
     }
-    if (fetched % rowsATurn === 0) await setImmediate()
+    if (fetched % rowsPerTurn === 0) await setImmediate()
     if (batch.rows.length >= batchRows || batch.unsent >= maxUnsent || batch.bytes >= batchBytes) await flush()
   }
   try {
@@ -117,20 +117,20 @@ export async function stageSource(
     let isFirst = isTable(source.type)
     for await (const item of (source.readTexts ?? source.read)({ ...context, upload })) {
       if (item.kind === 'texts') {
-        if (isFirst) assertColumns(hold.connector, rules, item.columns)
+        if (isFirst) assertColumns(lease.connector, rules, item.columns)
         isFirst = false
         for (let index = 0; index < item.texts.length; index += 1) {
-          const taken = take.text(item, index)
-          if (taken !== undefined) await keep(taken)
+          const staged = reader.text(item, index)
+          if (staged !== undefined) await addRow(staged)
         }
         continue
       }
       if (isFirst && item.kind === 'row') {
-        assertColumns(hold.connector, rules, Object.keys(item.values))
+        assertColumns(lease.connector, rules, Object.keys(item.values))
         isFirst = false
       }
       for (const rule of absent) if (read(item.values ?? {}, rule) !== undefined) absent.delete(rule)
-      await keep(take.item(item))
+      await addRow(reader.item(item))
     }
     if (fetched > 0) batch.errors.push(...[...absent].map(absentFromAll))
     await flush()
@@ -143,10 +143,10 @@ export async function stageSource(
 }
 
 /** Sends the hashes that no row of the source has. */
-export async function sendGone(hold: Hold, imports: Imports, left: ReadonlySet<string>): Promise<void> {
+export async function sendUnseenHashes(lease: RunLease, imports: Imports, left: ReadonlySet<string>): Promise<void> {
   let some: string[] = []
   const send = async (): Promise<void> => {
-    if (some.length > 0) await imports.stage(await hold.importAttempt(), [], Buffer.from(some.join(''), 'latin1'))
+    if (some.length > 0) await imports.stage(await lease.importAttempt(), [], Buffer.from(some.join(''), 'latin1'))
     some = []
   }
   for (const hash of left) {
@@ -186,27 +186,27 @@ interface NewRow {
   readonly bytes: number
 }
 
-type Taken = 'known' | NewRow
+type StagedRow = 'known' | NewRow
 
-function createTaker(mapping: readonly Rule[], rules: DatasetRules, known: Set<string>) {
+function createRowReader(mapping: readonly Rule[], rules: DatasetRules, known: Set<string>) {
   const mapper = createMapper(mapping, rules)
   const fingerprint = createFingerprinter(mapping, rules)
   const printerOf = createTextPrinter(mapping, rules)
   const readItem = createItemReader(mapping, rules)
-  const takeItem = (found: SourceItem, textHash?: string): Taken => {
+  const readOne = (found: SourceItem, textHash?: string): StagedRow => {
     const item = readItem(found)
     if (item.kind === 'error') return toInvalidRow(item, item.values && fingerprint(item.values)?.key)
     const hash = textHash ?? fingerprint(item.values)?.hash
     return hash !== undefined && known.delete(hash) ? 'known' : toRow(item, mapper, hash)
   }
   return {
-    item: (item: SourceItem): Taken => takeItem(item),
+    item: (item: SourceItem): StagedRow => readOne(item),
     /** Undefined for a text without any value. */
-    text: (texts: SourceTexts, index: number): Taken | undefined => {
+    text: (texts: SourceTexts, index: number): StagedRow | undefined => {
       const hash = printerOf(texts)?.(texts.texts[index] ?? '')
       if (hash !== undefined && known.delete(hash)) return 'known'
       const item = texts.at(index)
-      return item === undefined ? undefined : takeItem(item, hash)
+      return item === undefined ? undefined : readOne(item, hash)
     },
   }
 }

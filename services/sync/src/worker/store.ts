@@ -10,12 +10,12 @@ export async function allowLongStatements(tx: Tx): Promise<void> {
   await tx.execute(allowLong([]))
 }
 
-const hold = statement('sync_hold_work', 'select tenancy.hold_work($1::uuid, $2::uuid) as held')
+const acquire = statement('sync_acquire_work', 'select tenancy.hold_work($1::uuid, $2::uuid) as held')
 const issue = statement('sync_issue_for_run', 'select tenancy.issue_for_run($1::uuid, $2::uuid) as assertion')
 
 /** Assigns the work to the worker. Returns false if it no longer exists. */
-export async function holdWork(tx: Tx, workId: string, worker: string): Promise<boolean> {
-  const [row] = await tx.query<{ held: boolean }>(hold([workId, worker]))
+export async function acquireWork(tx: Tx, workId: string, worker: string): Promise<boolean> {
+  const [row] = await tx.query<{ held: boolean }>(acquire([workId, worker]))
   return row?.held === true
 }
 
@@ -27,11 +27,14 @@ export async function issueAssertion(tx: Tx, workId: string, worker: string): Pr
 }
 
 // By its holder, because an approval may have granted it to another worker.
-const letGo = statement('sync_let_work_go', 'delete from tenancy.granted_work g where g.work_id = $1 and g.holder = $2')
+const releaseGrant = statement(
+  'sync_release_work',
+  'delete from tenancy.granted_work g where g.work_id = $1 and g.holder = $2',
+)
 
 /** Releases the work if the worker still has it. */
-export async function letWorkGo(tx: Tx, workId: string, worker: string): Promise<void> {
-  await tx.execute(letGo([workId, worker]))
+export async function releaseWork(tx: Tx, workId: string, worker: string): Promise<void> {
+  await tx.execute(releaseGrant([workId, worker]))
 }
 
 const suspended = statement('sync_is_suspended', 'select tenancy.is_work_suspended($1::uuid, $2::uuid) as suspended')
@@ -42,7 +45,7 @@ export async function isSuspended(tx: Tx, workId: string, worker: string): Promi
   return row?.suspended === true
 }
 
-export interface HeldRun {
+export interface LeasedRun {
   readonly id: string
   readonly connectorId: string
   readonly mode: Run['mode']
@@ -75,8 +78,8 @@ const takeOver = statement(
 )
 
 /** Takes over a run. Undefined if it has ended or waits for approval. */
-export async function takeOverRun(tx: Tx, id: string, worker: string): Promise<HeldRun | undefined> {
-  const [row] = await tx.query<HeldRun & { [column: string]: unknown }>(takeOver([id, worker]))
+export async function takeOverRun(tx: Tx, id: string, worker: string): Promise<LeasedRun | undefined> {
+  const [row] = await tx.query<LeasedRun & { [column: string]: unknown }>(takeOver([id, worker]))
   return row
 }
 
@@ -149,7 +152,7 @@ export async function advanceRun(
   return row.cancel_asked ? 'cancel-asked' : 'held'
 }
 
-const look = statement(
+const selectState = statement(
   'sync_look_at_run',
   `select r.cancel_asked
   from sync.run r
@@ -157,8 +160,8 @@ const look = statement(
 )
 
 /** Returns the state of the run for its worker. Writes nothing. */
-export async function lookAtRun(tx: Tx, id: string, worker: string): Promise<'held' | 'cancel-asked' | 'lost'> {
-  const [row] = await tx.query<{ cancel_asked: boolean }>(look([id, worker]))
+export async function findRunState(tx: Tx, id: string, worker: string): Promise<'held' | 'cancel-asked' | 'lost'> {
+  const [row] = await tx.query<{ cancel_asked: boolean }>(selectState([id, worker]))
   if (row === undefined) return 'lost'
   return row.cancel_asked ? 'cancel-asked' : 'held'
 }

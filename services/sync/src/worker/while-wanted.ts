@@ -1,21 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Hold, RunCancelled, RunLost, TenantSuspended } from './held-run.ts'
+import { type RunLease, RunCancelledError, RunLostError, TenantSuspendedError } from './run-lease.ts'
 
-const lookEachMs = 2_000
+const pollEveryMs = 2_000
 
 /**
- * Aborts the signal with RunCancelled, RunLost or TenantSuspended when the run must stop. An unreachable database
+ * Aborts the signal with RunCancelledError, RunLostError or TenantSuspendedError when the run must stop. An unreachable database
  * aborts nothing.
  */
 export async function whileWanted<T>(
-  hold: Pick<Hold, 'assertWanted'>,
+  lease: Pick<RunLease, 'assertWanted'>,
   signal: AbortSignal,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const [unwanted, over] = [new AbortController(), new AbortController()]
-  const looking = lookUntil(AbortSignal.any([signal, over.signal]), async () => {
-    await hold.assertWanted().catch((error: unknown) => {
-      if (error instanceof RunCancelled || error instanceof RunLost || error instanceof TenantSuspended)
+  const looking = pollUntil(AbortSignal.any([signal, over.signal]), async () => {
+    await lease.assertWanted().catch((error: unknown) => {
+      if (error instanceof RunCancelledError || error instanceof RunLostError || error instanceof TenantSuspendedError)
         unwanted.abort(error)
     })
     return !unwanted.signal.aborted
@@ -31,9 +31,9 @@ export async function whileWanted<T>(
   }
 }
 
-async function lookUntil(signal: AbortSignal, look: () => Promise<boolean>): Promise<void> {
+async function pollUntil(signal: AbortSignal, look: () => Promise<boolean>): Promise<void> {
   for (;;) {
-    const isTime = await sleep(lookEachMs, true, { signal }).catch(() => false)
+    const isTime = await sleep(pollEveryMs, true, { signal }).catch(() => false)
     if (!isTime || !(await look())) return
   }
 }

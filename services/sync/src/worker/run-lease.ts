@@ -3,7 +3,7 @@ import { parseAssertion } from '@postern/signed-context'
 import type { Attempt } from '../import/imports.ts'
 import type { Asker } from '../push/asker.ts'
 import {
-  type HeldRun,
+  type LeasedRun,
   type Progress,
   type TenantDb,
   type Tx,
@@ -11,23 +11,23 @@ import {
   allowLongStatements,
   isSuspended,
   issueAssertion,
-  lookAtRun,
+  findRunState,
   releaseRun,
 } from './store.ts'
 
 /** Another worker has the run, so this one must stop. */
-export class RunLost extends Error {
-  override readonly name = 'RunLost'
+export class RunLostError extends Error {
+  override readonly name = 'RunLostError'
 }
 
 /** A user has cancelled the run. */
-export class RunCancelled extends Error {
-  override readonly name = 'RunCancelled'
+export class RunCancelledError extends Error {
+  override readonly name = 'RunCancelledError'
 }
 
 /** A retry cannot succeed; `message` says what to fix. */
-export class RunRefused extends Error {
-  override name = 'RunRefused'
+export class RunRefusedError extends Error {
+  override name = 'RunRefusedError'
   readonly code: string
 
   constructor(code: string, message: string) {
@@ -37,10 +37,10 @@ export class RunRefused extends Error {
 }
 
 /** The platform has suspended the tenant. */
-export class TenantSuspended extends RunRefused {
+export class TenantSuspendedError extends RunRefusedError {
   constructor() {
     super('tenant_suspended', 'The tenant is suspended. Run the connector again after the tenant has been resumed.')
-    this.name = 'TenantSuspended'
+    this.name = 'TenantSuspendedError'
   }
 }
 
@@ -48,8 +48,8 @@ export class TenantSuspended extends RunRefused {
 const renewAfterMs = 30_000
 
 /** A worker's lease on a run. Its transactions commit only while it has the run. */
-export class Hold {
-  readonly run: HeldRun
+export class RunLease {
+  readonly run: LeasedRun
   readonly connector: Connector
   readonly worker: string
   readonly #db: TenantDb
@@ -58,7 +58,7 @@ export class Hold {
   #counts: RunCounts
   #diffHash: string
 
-  constructor(db: TenantDb, assertions: AssertionSource, worker: string, run: HeldRun, connector: Connector) {
+  constructor(db: TenantDb, assertions: AssertionSource, worker: string, run: LeasedRun, connector: Connector) {
     this.#db = db
     this.#assertions = assertions
     this.worker = worker
@@ -100,18 +100,18 @@ export class Hold {
     return { asker: await this.asker(), attempt: this.run.attempt }
   }
 
-  /** Throws TenantSuspended. Call it before reading a source or writing to the universe. */
+  /** Throws TenantSuspendedError. Call it before reading a source or writing to the universe. */
   async assertNotSuspended(): Promise<void> {
     if (await this.#db.system(async (tx) => await isSuspended(tx, this.run.id, this.worker)))
-      throw new TenantSuspended()
+      throw new TenantSuspendedError()
   }
 
-  /** Throws RunLost, RunCancelled or TenantSuspended if the run must stop. Writes nothing, so it can run beside a step. */
+  /** Throws RunLostError, RunCancelledError or TenantSuspendedError if the run must stop. Writes nothing, so it can run beside a step. */
   async assertWanted(): Promise<void> {
     await this.assertNotSuspended()
-    const held = await this.read(async (tx) => await lookAtRun(tx, this.run.id, this.worker))
-    if (held === 'lost') throw new RunLost()
-    if (held === 'cancel-asked') throw new RunCancelled()
+    const held = await this.read(async (tx) => await findRunState(tx, this.run.id, this.worker))
+    if (held === 'lost') throw new RunLostError()
+    if (held === 'cancel-asked') throw new RunCancelledError()
   }
 
   /** Releases the run when an attempt is given up, so that it can be cancelled at once. `note` records the reason. */
@@ -130,8 +130,8 @@ export class Hold {
     })
   }
 
-  /** Commits what `work` writes together with the progress of the run. Throws RunLost and RunCancelled. */
-  async step(
+  /** Commits what `work` writes together with the progress of the run. Throws RunLostError and RunCancelledError. */
+  async commitStep(
     work: (tx: Tx) => Promise<Omit<Partial<Progress>, 'counts'> & { readonly counts?: Partial<RunCounts> }>,
   ): Promise<void> {
     const assertion = await this.#assertions.get()
@@ -140,15 +140,15 @@ export class Hold {
       const { counts, status, ...more } = await work(tx)
       const progress = { ...more, status: status ?? this.#status, counts: { ...this.#counts, ...counts } }
       const held = await advanceRun(tx, this.run.id, this.worker, progress)
-      if (held === 'lost') throw new RunLost()
+      if (held === 'lost') throw new RunLostError()
       // A cancellation that was requested before must not wait for approval.
-      if (held === 'cancel-asked' && progress.status === 'needs_approval') throw new RunCancelled()
+      if (held === 'cancel-asked' && progress.status === 'needs_approval') throw new RunCancelledError()
       return { held, progress }
     })
     this.#status = reached.progress.status
     this.#counts = reached.progress.counts
     this.#diffHash = reached.progress.diffHash ?? this.#diffHash
-    if (reached.held === 'cancel-asked' && !isEnd(this.#status)) throw new RunCancelled()
+    if (reached.held === 'cancel-asked' && !isEnd(this.#status)) throw new RunCancelledError()
   }
 }
 

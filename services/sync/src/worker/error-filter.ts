@@ -6,10 +6,10 @@ export interface ErrorLimits {
 }
 
 /** Enough to recognize a source that is read wrongly. */
-const keptARun: ErrorLimits = { errors: errorsARun, warnings: 1000 }
+const usualLimits: ErrorLimits = { errors: errorsARun, warnings: 1000 }
 
 /** Warnings are counted separately, so that they displace no errors. */
-export function createErrorKeeper(limits = keptARun): (told: readonly RowError[]) => RowError[] {
+export function createErrorFilter(limits = usualLimits): (told: readonly RowError[]) => RowError[] {
   let { errors, warnings } = limits
   return (told) =>
     told.filter(({ severity }) => {
