@@ -91,7 +91,7 @@ export async function prepareChurn(
   async function persist<T>(attempt: () => Promise<T | undefined>): Promise<T> {
     for (;;) {
       const value = await attempt().catch((error: unknown) => {
-        if (error instanceof UnexpectedAnswer) throw error
+        if (error instanceof UnexpectedAnswerError) throw error
         return undefined
       })
       if (value !== undefined) return value
@@ -106,7 +106,7 @@ export async function prepareChurn(
   function ifDone(answer: CallAnswer): CallAnswer | undefined {
     if (answer.status === 200) return answer
     if (answer.status === 503 || answer.status === 412 || repeated.includes(answer.status)) return undefined
-    throw new UnexpectedAnswer(`${answer.status} ${answer.text}`)
+    throw new UnexpectedAnswerError(`${answer.status} ${answer.text}`)
   }
 
   async function call(tenantId: string, path: string, headers?: Readonly<Record<string, string>>, body?: unknown) {
@@ -298,8 +298,8 @@ export async function prepareChurn(
 }
 
 /** A change had a response that no fault explains. */
-class UnexpectedAnswer extends Error {
-  override readonly name = 'UnexpectedAnswer'
+class UnexpectedAnswerError extends Error {
+  override readonly name = 'UnexpectedAnswerError'
 }
 
 function enforcementIn({ json }: CallAnswer): Enforcement | undefined {

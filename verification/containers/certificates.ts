@@ -5,7 +5,7 @@ import { expect } from 'vitest'
 import { openTestAuthority } from '../../packages/local-stack/src/testing/index.ts'
 import type { Compose } from './compose.ts'
 import { queryAsSuperuser } from './drill-stack.ts'
-import { readRedisPassword, tellRedisBy } from './redis-administrator.ts'
+import { readRedisPassword, runAclSetUser } from './redis-administrator.ts'
 
 export const certified = ['postgres', 'pgbouncer', 'redis'] as const
 
@@ -25,7 +25,7 @@ export async function renewCertificates(system: Compose): Promise<void> {
   const password = await readRedisPassword(system)
   const folder = '/etc/postern/tls'
   const files = ['tls-cert-file', `${folder}/server.crt`, 'tls-key-file', `${folder}/server.key`]
-  await tellRedisBy(system, password, 'CONFIG', 'SET', ...files)
+  await runAclSetUser(system, password, 'CONFIG', 'SET', ...files)
 }
 
 /**

@@ -21,7 +21,7 @@ export interface Machine {
 
 const gibibytes = (bytes: number): string => `${(bytes / 1024 ** 3).toFixed(1)} GiB`
 
-export function whyUnfair({ processors, memoryBytes, diskBytes, share }: Machine): string | undefined {
+export function findShortage({ processors, memoryBytes, diskBytes, share }: Machine): string | undefined {
   if (processors < least.processors) return `there are ${processors} processors, and ${least.processors} are needed`
   if (memoryBytes < least.memoryBytes) {
     return `${gibibytes(memoryBytes)} of memory are free, and ${gibibytes(least.memoryBytes)} are needed`
@@ -35,7 +35,7 @@ export function whyUnfair({ processors, memoryBytes, diskBytes, share }: Machine
   return undefined
 }
 
-export async function weighMachine(): Promise<Machine> {
+export async function measureMachine(): Promise<Machine> {
   const processors = availableParallelism()
   const { bavail, bsize } = await statfs(tmpdir())
   // os.freemem returns the kernel's available memory.

@@ -42,7 +42,7 @@ import { type Compose, doubled } from './compose.ts'
 import { type DrillStack, openDrillStack, queryAsSuperuser } from './drill-stack.ts'
 import { findInstallation } from './installation.ts'
 import { watchMachine } from './machine.ts'
-import { readRedisPassword, tellRedis } from './redis-administrator.ts'
+import { readRedisPassword, applyRedisUsers } from './redis-administrator.ts'
 
 /** Operations of every service, some of them across two; half of them write. */
 const sequence: readonly Operation[] = [
@@ -239,7 +239,7 @@ async function rotateAll(step: RotationStep): Promise<void> {
   const [pgbouncer = ''] = await system.containers('pgbouncer')
   // Not with docker kill: some engine versions then treat the container as stopped and do not restart it.
   await system.docker(['exec', pgbouncer, 'bash', '-c', 'kill -HUP 1'])
-  await tellRedis(system, password)
+  await applyRedisUsers(system, password)
   await replaceAll()
 }
 

@@ -10,15 +10,15 @@ export async function readRedisPassword(system: Compose): Promise<string> {
 }
 
 /** The runbook's procedure: set the passwords of each Redis user from the file, without losing data. */
-export async function tellRedis(system: Compose, password: string): Promise<void> {
+export async function applyRedisUsers(system: Compose, password: string): Promise<void> {
   const text = await readFile(join(system.installation.secrets, 'redis', 'users.acl'), 'utf8')
   for (const line of text.trim().split('\n')) {
     const [, user = '', ...rules] = line.split(' ')
-    await tellRedisBy(system, password, 'ACL', 'SETUSER', user, ...rules)
+    await runAclSetUser(system, password, 'ACL', 'SETUSER', user, ...rules)
   }
 }
 
-export async function tellRedisBy(system: Compose, password: string, ...command: readonly string[]): Promise<void> {
+export async function runAclSetUser(system: Compose, password: string, ...command: readonly string[]): Promise<void> {
   const [redis = ''] = await system.containers('redis')
   const client = [
     'exec',

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { weighMachine, whyUnfair } from './chance.ts'
+import { measureMachine, findShortage } from './chance.ts'
 import { composeUp } from './compose.ts'
 import { openEngine } from './engine.ts'
 import { buildImages, findBases } from './images.ts'
@@ -26,7 +26,7 @@ async function inTime<T>(what: string, isBounded: boolean, work: Promise<T>): Pr
 }
 
 async function testContainers(isBounded: boolean, args: readonly string[]): Promise<number> {
-  const unfair = isBounded ? whyUnfair(await weighMachine()) : undefined
+  const unfair = isBounded ? findShortage(await measureMachine()) : undefined
   if (unfair !== undefined) return skip(unfair)
   const engine = await inTime('a Docker engine', isBounded, openEngine(say))
   if (typeof engine === 'string') return skip(engine)

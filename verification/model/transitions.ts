@@ -84,7 +84,7 @@ export const transitions: readonly Transition[] = [
     numbers: [18, 19],
     event: 'a look-up returns "active", or anything else',
     file: 'services/gateway/src/authenticate/single-flight.ts',
-    names: ['inTime', 'inProgress', 'next'],
+    names: ['withDeadline', 'inProgress', 'next'],
   },
   {
     numbers: [20, 21, 22],

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { type Seen, endingOf } from './ending.ts'
-import { type Series, neverNoted } from './figures.ts'
+import { type Series, listUnrecorded } from './figures.ts'
 
 const well: Seen = { missing: [], verdicts: ['flat', 'flat'], faults: 0, refusedAsRevoked: 5 }
 const codeOf = (other: Partial<Seen>): number => endingOf({ ...well, ...other }).exitCode
@@ -42,15 +42,15 @@ test('a figure that was never noted is named', () => {
     ...series('PostgreSQL', 'connections', 'memory of sessions'),
     ...series('Redis', 'keys', 'keys that stay for ever', 'memory', 'connections'),
   ]
-  expect(neverNoted(['keys'], all)).toEqual([])
-  expect(neverNoted(['keys', 'sync'], all)).toEqual([
+  expect(listUnrecorded(['keys'], all)).toEqual([])
+  expect(listUnrecorded(['keys', 'sync'], all)).toEqual([
     'sync: heap after collection',
     'sync: resident memory after collection',
     'sync: file descriptors',
   ])
   for (const one of all)
     expect(
-      neverNoted(
+      listUnrecorded(
         ['keys'],
         all.filter((other) => other !== one),
       ),

@@ -4,7 +4,7 @@ import { generateKey } from '@postern/api-key'
 import { type RequestOptions, send } from '../../test/support/http.ts'
 import { breakOff } from '../../test/support/raw.ts'
 import type { Failure } from './stalls.ts'
-import { WrongAnswer, failureOf } from './surprise.ts'
+import { WrongAnswerError, failureOf } from './surprise.ts'
 
 interface Mistake {
   readonly name: string
@@ -81,7 +81,7 @@ export function startFaultyClients(options: {
     loop(async (turn, gateway) => {
       const { name, path, options: asked, status } = pick(mistakes, turn)
       const answer = await send(gateway, path, asked)
-      if (answer.status !== status) throw new WrongAnswer(name, answer)
+      if (answer.status !== status) throw new WrongAnswerError(name, answer)
       return name
     }),
     loop(async (turn, gateway) => {

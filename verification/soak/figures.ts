@@ -33,7 +33,7 @@ const ofStores: Readonly<Record<string, readonly Series['kind'][]>> = {
   Redis: ['keys', 'keys that stay for ever', 'memory', 'connections'],
 }
 
-export function neverNoted(processes: readonly string[], series: readonly Series[]): string[] {
+export function listUnrecorded(processes: readonly string[], series: readonly Series[]): string[] {
   const parts = [...processes.map((name) => [name, ofProcesses] as const), ...Object.entries(ofStores)]
   return parts.flatMap(([part, expected]) =>
     expected

@@ -9,7 +9,7 @@ import { watchMachine } from '../containers/machine.ts'
 import { writeResults } from '../../test/support/results.ts'
 import { table } from '../../test/support/table.ts'
 import { type Ending, endingOf } from './ending.ts'
-import { type Series, judgedPoints, kinds, neverNoted } from './figures.ts'
+import { type Series, judgedPoints, kinds, listUnrecorded } from './figures.ts'
 import { inspectorVariables } from './heap.ts'
 import { type Judged, judge } from './judge.ts'
 import { startMixedLoad } from './load.ts'
@@ -20,7 +20,7 @@ const minuteMs = 60_000
 /** An hour, because in 15 minutes noise of the machine looks like growth. */
 const minutes = Number(process.env['POSTERN_SOAK_MINUTES'] ?? 60)
 const perSecond = Number(process.env['POSTERN_SOAK_RATE'] ?? 40)
-const lookEveryMs = 5000
+const sampleEveryMs = 5000
 /** Longer than gateways remember revocations, because memory grows until then. */
 const warmUpMs = Math.max((minutes / 3) * minuteMs, watermarkTtlMs + minuteMs)
 /** In a shorter time, noise and growth cannot be distinguished. */
@@ -119,7 +119,7 @@ async function soak(): Promise<Ending['exitCode']> {
   sampler.begin()
   const beganAt = performance.now()
   say(`${minutes} minutes of ${perSecond} requests a second, judged from minute ${round(warmUpMs / minuteMs, 1)} on`)
-  for (let due = 0; due <= minutes * minuteMs; due += lookEveryMs) {
+  for (let due = 0; due <= minutes * minuteMs; due += sampleEveryMs) {
     await delay(Math.max(0, beganAt + due - performance.now()))
     await sampler.look()
     if (due > 0 && due % (5 * minuteMs) === 0) say(`${due / minuteMs} minutes`)
@@ -142,7 +142,7 @@ async function soak(): Promise<Ending['exitCode']> {
   for (const line of ofStalls.slice(0, 50)) tell(`  OF A STALL ${line}`)
   for (const fault of faults.slice(0, 50)) tell(`  WRONG ${fault}`)
   const ending = endingOf({
-    missing: neverNoted(
+    missing: listUnrecorded(
       processes.map(({ name }) => name),
       sampler.series,
     ),

@@ -1,7 +1,7 @@
 import type { Failure } from './stalls.ts'
 
-export class WrongAnswer extends Error {
-  override readonly name = 'WrongAnswer'
+export class WrongAnswerError extends Error {
+  override readonly name = 'WrongAnswerError'
   readonly status: number
   readonly code: string | undefined
 
@@ -13,6 +13,6 @@ export class WrongAnswer extends Error {
 }
 
 export function failureOf(error: unknown, startedAt: number): Failure {
-  const given = error instanceof WrongAnswer ? { status: error.status, code: error.code } : {}
+  const given = error instanceof WrongAnswerError ? { status: error.status, code: error.code } : {}
   return { text: String(error), startedAt, endedAt: performance.now(), ...given }
 }

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { createTestBrowser } from '@postern/local-stack/testing'
 import { z } from 'zod'
 import type { Failure } from './stalls.ts'
-import { WrongAnswer, failureOf } from './surprise.ts'
+import { WrongAnswerError, failureOf } from './surprise.ts'
 
 export interface Visits {
   readonly count: number
@@ -23,16 +23,16 @@ export function startVisits(url: string, everyMs: number): Visits {
     const browser = createTestBrowser()
     await browser.signIn(url, people[turn % people.length] ?? '')
     const answer = await browser.send(`${url}/auth/session`)
-    if (answer.status !== 200) throw new WrongAnswer('the session', answer)
+    if (answer.status !== 200) throw new WrongAnswerError('the session', answer)
     const { csrf_token: token } = sessionSchema.parse(JSON.parse(answer.text))
     const headers = { accept: 'application/json', 'x-csrf-token': token, origin: url, 'sec-fetch-site': 'same-origin' }
     for (const path of ['/api/v1/whoami', '/api/v1/findings?limit=20']) {
       const found = await browser.send(url + path, { headers })
-      if (found.status !== 200) throw new WrongAnswer(`${path} at the console`, found)
+      if (found.status !== 200) throw new WrongAnswerError(`${path} at the console`, found)
     }
     if (turn % 2 === 0) return
     const left = await browser.send(`${url}/auth/logout`, { method: 'POST', headers })
-    if (left.status !== 200) throw new WrongAnswer('signing out', left)
+    if (left.status !== 200) throw new WrongAnswerError('signing out', left)
   }
 
   const loop = async (): Promise<void> => {

@@ -3,7 +3,7 @@ import { type CallOptions, type Connection, fillPath } from './connection.ts'
 import { etagOf } from './etag.ts'
 import { type BodyOf, type QueryOf, operations } from './operations.ts'
 import { type Pages, pagesOf } from './pages.ts'
-import { type ChangeOptions, type Readable, type Target, addressOf, readable } from './resource.ts'
+import { type ChangeOptions, type Readable, type Target, addressOf, readableMethods } from './resource.ts'
 
 /** Needs a person's access token: `auditor` reads evidence; `admin` also reads its custody and decides. */
 export interface Custody extends Readable<EvidenceFile> {
@@ -33,7 +33,7 @@ export interface Custody extends Readable<EvidenceFile> {
 
 export function openCustody(connection: Connection): Custody {
   return {
-    ...readable(connection, 'getEvidenceFile'),
+    ...readableMethods(connection, 'getEvidenceFile'),
     list: (filter, options = {}) => pagesOf(connection, 'listEvidenceFiles', {}, filter, options),
     content: async (target, { signal } = {}) => {
       const [method, path] = operations.readEvidenceContent

@@ -8,9 +8,9 @@ import {
   type Readable,
   type Target,
   addressOf,
-  changeable,
+  changeableMethods,
   ifMatchOf,
-  readable,
+  readableMethods,
 } from './resource.ts'
 
 /** Reading needs `read:findings`, writing `write:findings`. A key that can only write gets short responses. */
@@ -98,8 +98,8 @@ function of(target: Target): { id: string } {
 
 export function openFindings(connection: Connection): Findings {
   return {
-    ...readable(connection, 'getFinding'),
-    ...changeable(connection, 'getFinding', 'updateFinding'),
+    ...readableMethods(connection, 'getFinding'),
+    ...changeableMethods(connection, 'getFinding', 'updateFinding'),
     get: async (address, { signal, ...query } = {}) =>
       await connection.call('getFinding', { params: { id: address }, query, signal }),
     list: (filter, options = {}) => pagesOf(connection, 'listFindings', {}, filter, options),
@@ -134,16 +134,16 @@ export function openFindings(connection: Connection): Findings {
 
 export function openRecommendations(connection: Connection): Recommendations {
   return {
-    ...readable(connection, 'getRecommendation'),
-    ...changeable(connection, 'getRecommendation', 'updateRecommendation'),
+    ...readableMethods(connection, 'getRecommendation'),
+    ...changeableMethods(connection, 'getRecommendation', 'updateRecommendation'),
     list: (filter, options = {}) => pagesOf(connection, 'listRecommendations', {}, filter, options),
   }
 }
 
 export function openActionPlans(connection: Connection): ActionPlans {
   return {
-    ...readable(connection, 'getActionPlan'),
-    ...changeable(connection, 'getActionPlan', 'updateActionPlan'),
+    ...readableMethods(connection, 'getActionPlan'),
+    ...changeableMethods(connection, 'getActionPlan', 'updateActionPlan'),
     list: (filter, options = {}) => pagesOf(connection, 'listActionPlans', {}, filter, options),
     changeStatus: async (target, body, { ifMatch, ...options } = {}) =>
       await connection.call('changeActionPlanStatus', {

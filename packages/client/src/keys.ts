@@ -17,8 +17,8 @@ import {
   type Readable,
   type Target,
   addressOf,
-  changeable,
-  readable,
+  changeableMethods,
+  readableMethods,
 } from './resource.ts'
 
 /** Needs the access token of a person with the role `admin`. */
@@ -74,8 +74,8 @@ async function reportLeak(
 
 export function openKeys(connection: Connection): Keys {
   return {
-    ...readable(connection, 'getApiKey'),
-    ...changeable(connection, 'getApiKey', 'updateApiKey'),
+    ...readableMethods(connection, 'getApiKey'),
+    ...changeableMethods(connection, 'getApiKey', 'updateApiKey'),
     list: (filter, options = {}) => pagesOf(connection, 'listApiKeys', {}, filter, options),
     create: async (body, options = {}) => await connection.call('createApiKey', { body, ...options }),
     find: async (key, options = {}) => await connection.call('findApiKey', { body: { key }, ...options }),

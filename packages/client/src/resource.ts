@@ -48,7 +48,7 @@ export function ifMatchOf(target: Target, ifMatch: string | undefined): { 'if-ma
   return tag === undefined ? {} : { 'if-match': tag }
 }
 
-export function readable<N extends OperationName>(
+export function readableMethods<N extends OperationName>(
   connection: Connection,
   get: N,
   parameter = 'id',
@@ -66,7 +66,7 @@ export function readable<N extends OperationName>(
   }
 }
 
-export function changeable<G extends OperationName, U extends OperationName>(
+export function changeableMethods<G extends OperationName, U extends OperationName>(
   connection: Connection,
   get: G,
   update: U,

@@ -10,7 +10,14 @@ import {
 import { type AnswerOf, type BodyOf, type ContractOf, type ItemOf, type QueryOf, operations } from './operations.ts'
 import { type Pages, pagesOf } from './pages.ts'
 import { wait, retryDelayMs } from './retry.ts'
-import { type Changeable, type Readable, type Target, addressOf, changeable, readable } from './resource.ts'
+import {
+  type Changeable,
+  type Readable,
+  type Target,
+  addressOf,
+  changeableMethods,
+  readableMethods,
+} from './resource.ts'
 
 type Result = AnswerOf<'pushEntities'>
 type Run = AnswerOf<'getRun'>
@@ -107,8 +114,8 @@ function openConnectors(connection: Connection): Connectors {
     return readJson<T>(answer)
   }
   return {
-    ...readable(connection, 'getConnector'),
-    ...changeable(connection, 'getConnector', 'updateConnector'),
+    ...readableMethods(connection, 'getConnector'),
+    ...changeableMethods(connection, 'getConnector', 'updateConnector'),
     list: (query, options = {}) => pagesOf(connection, 'listConnectors', {}, query, options),
     create: async (body, options = {}) => await connection.call('createConnector', { body, ...options }),
     remove: async (target, options = {}) => {
@@ -123,7 +130,7 @@ function openConnectors(connection: Connection): Connectors {
 
 function openRuns(connection: Connection): Runs {
   return {
-    ...readable(connection, 'getRun'),
+    ...readableMethods(connection, 'getRun'),
     list: (query, options = {}) => pagesOf(connection, 'listRuns', {}, query, options),
     changes: (target, query, options = {}) =>
       pagesOf(connection, 'listRunChanges', { id: addressOf(target) }, query, options),

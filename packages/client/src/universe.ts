@@ -14,7 +14,7 @@ import type { CallOptions, Connection } from './connection.ts'
 import { queryOf, readJson } from './connection.ts'
 import { type QueryOf, operations } from './operations.ts'
 import { type Pages, pagesOf } from './pages.ts'
-import { type Readable, type Target, addressOf, readable } from './resource.ts'
+import { type Readable, type Target, addressOf, readableMethods } from './resource.ts'
 
 /** Needs `read:universe`. */
 export interface Entities extends Readable<ExpandedEntity> {
@@ -66,7 +66,7 @@ export interface Changes {
 }
 
 export function openEntities(connection: Connection): Entities {
-  const { refresh } = readable(connection, 'getEntity')
+  const { refresh } = readableMethods(connection, 'getEntity')
   return {
     refresh,
     get: async (address, { signal, ...query } = {}) =>
@@ -81,7 +81,7 @@ export function openEntities(connection: Connection): Entities {
 
 export function openHierarchies(connection: Connection): Hierarchies {
   return {
-    ...readable(connection, 'getHierarchy', 'key'),
+    ...readableMethods(connection, 'getHierarchy', 'key'),
     list: (query, options = {}) => pagesOf(connection, 'listHierarchies', {}, query, options),
     nodes: (key, filter, options = {}) => pagesOf(connection, 'listNodes', { key }, filter, options),
     node: async (id, { signal } = {}) => await connection.call('getNode', { params: { id }, signal }),
@@ -93,14 +93,14 @@ export function openHierarchies(connection: Connection): Hierarchies {
 
 export function openTestProcedures(connection: Connection): TestProcedures {
   return {
-    ...readable(connection, 'getTestProcedure'),
+    ...readableMethods(connection, 'getTestProcedure'),
     list: (filter, options = {}) => pagesOf(connection, 'listTestProcedures', {}, filter, options),
   }
 }
 
 export function openPeople(connection: Connection): People {
   return {
-    ...readable(connection, 'getPerson'),
+    ...readableMethods(connection, 'getPerson'),
     list: (filter, options = {}) => pagesOf(connection, 'listPeople', {}, filter, options),
   }
 }

@@ -1,7 +1,14 @@
 import type { CallOptions, Connection } from './connection.ts'
 import type { AnswerOf, BodyOf, ItemOf, QueryOf } from './operations.ts'
 import { type Pages, pagesOf } from './pages.ts'
-import { type Changeable, type Readable, type Target, addressOf, changeable, readable } from './resource.ts'
+import {
+  type Changeable,
+  type Readable,
+  type Target,
+  addressOf,
+  changeableMethods,
+  readableMethods,
+} from './resource.ts'
 
 type Webhook = AnswerOf<'getWebhook'>
 type Delivery = AnswerOf<'sendWebhook'>
@@ -30,8 +37,8 @@ const paramsOf = (target: Target) => ({ params: { id: addressOf(target) } })
 
 export function openWebhooks(connection: Connection): Webhooks {
   return {
-    ...readable(connection, 'getWebhook'),
-    ...changeable(connection, 'getWebhook', 'updateWebhook'),
+    ...readableMethods(connection, 'getWebhook'),
+    ...changeableMethods(connection, 'getWebhook', 'updateWebhook'),
     list: (query, options = {}) => pagesOf(connection, 'listWebhooks', {}, query, options),
     create: async (body, options = {}) => await connection.call('createWebhook', { body, ...options }),
     remove: async (target, options = {}) => {

@@ -49,7 +49,7 @@ interface Form {
 
 /** Throws, without a change, if it is not the next step. */
 export async function rotateRing(folder: string, name: RingName, step: RotationStep): Promise<void> {
-  await takeStep(folder, name, step, {
+  await applyStep(folder, name, step, {
     file: name,
     read: (text) => {
       if (!isRing(text)) throw new Error(`${join(folder, name)} does not contain a key ring`)
@@ -87,7 +87,7 @@ async function rotatePassword(folder: string, name: string, step: RotationStep):
   if (isShared && (await readIfThere(join(folder, name))) === undefined) {
     throw new Error(`${join(folder, name)} does not exist. Rotate password-redis-keys, -gateway, -console or -admin`)
   }
-  await takeStep(folder, name, step, {
+  await applyStep(folder, name, step, {
     file: name,
     read: (text) => parseLoginPasswords(text).map((each) => formatLoginPasswords([each])),
     write: (entries) => formatLoginPasswords(entries.map(loginOf)),
@@ -104,7 +104,7 @@ function loginOf(entry: string): LoginPassword {
 async function rotateSigningKey(folder: string, name: string, step: RotationStep): Promise<void> {
   const file = Object.entries(signingKeyFiles).find(([known]) => known === name)?.[1]
   if (file === undefined) throw new Error(`the secret ${name} does not exist. Use one of ${rotatableNames.join(' ')}`)
-  await takeStep(folder, name, step, {
+  await applyStep(folder, name, step, {
     file,
     read: (text) => text.match(/-----BEGIN [^-]+-----[^-]+-----END [^-]+-----/g) ?? [],
     write: (entries) => entries.join('\n'),
@@ -117,7 +117,7 @@ async function rotateSigningKey(folder: string, name: string, step: RotationStep
  * `add` stores the new part's digest beside the secret, so that a repeated or skipped step cannot reactivate a leaked
  * key.
  */
-async function takeStep(folder: string, name: string, step: RotationStep, form: Form): Promise<void> {
+async function applyStep(folder: string, name: string, step: RotationStep, form: Form): Promise<void> {
   const path = join(folder, form.file)
   const notePath = `${path}.rotation`
   const entries = form.read(await readSecret(path))

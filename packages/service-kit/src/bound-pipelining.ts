@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply, HookHandlerDoneFunction } from 'fastify'
 import { Counter, type Registry } from '@prometheus-io/client'
 import { type ProblemOptions, problem } from './problem.ts'
-import { heldBytes } from './read-ahead-budget.ts'
+import { countHeldBytes } from './read-ahead-budget.ts'
 
 const maxWaiting = 64
 /** Waiting and ignored requests of all connections. */
@@ -73,7 +73,7 @@ export function createPipelining<Extra>({
         connection.current = undefined
         const next = connection.waiting.shift()
         if (next === undefined) return
-        addHeld(connection, -heldBytes(next.request))
+        addHeld(connection, -countHeldBytes(next.request))
         // Requests behind the end of a connection are not executed.
         if (!socket.destroyed && !socket.writableEnded) start(connection, next)
       },
@@ -96,7 +96,7 @@ export function createPipelining<Extra>({
   }
 
   function wait(connection: Connection<Extra>, next: Omit<Waiting<Extra>, 'isRefused'>): void {
-    const bytes = heldBytes(next.request)
+    const bytes = countHeldBytes(next.request)
     const isFull = heldInAll + bytes > maxHeldBytes
     addHeld(connection, bytes)
     if (connection.isRefused) {

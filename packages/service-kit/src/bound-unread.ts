@@ -9,7 +9,7 @@ export interface UnreadBounds {
   readonly metrics: Registry
 }
 
-const lookEveryMs = 100
+const checkEveryMs = 100
 
 interface Reader {
   /** Bytes that the client or the kernel had read at the last check. */
@@ -51,7 +51,7 @@ export function boundUnread(server: Server, { maxBytes, findOwners, metrics }: U
     }
   }
 
-  const timer = setInterval(look, lookEveryMs)
+  const timer = setInterval(look, checkEveryMs)
   timer.unref()
   server.once('close', () => clearInterval(timer))
   server.on('connection', (socket: Socket) => {

@@ -51,7 +51,7 @@ export function assertIfMatch(
   if (given === undefined) {
     throw problem('precondition_required', { detail: 'Send If-Match with the ETag of the resource as you read it.' })
   }
-  if (!holdsStrongly(given, etag, partOf)) throw notThisVersion(given)
+  if (!matchesStrongly(given, etag, partOf)) throw notThisVersion(given)
 }
 
 export function notThisVersion(ifMatch: string): ProblemError {
@@ -69,7 +69,7 @@ export function notThisVersion(ifMatch: string): ProblemError {
   })
 }
 
-function holdsStrongly(list: string, etag: string, partOf: (tag: string) => string | undefined): boolean {
+function matchesStrongly(list: string, etag: string, partOf: (tag: string) => string | undefined): boolean {
   const tags = tagsIn(list)
   if (tags.includes('*')) return true
   const wanted = etag.startsWith('W/') ? undefined : partOf(etag)

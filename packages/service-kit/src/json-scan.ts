@@ -22,12 +22,12 @@ export function findJsonFault(text: string, maxDepth: number): JsonFault | undef
     scanner.document()
     return undefined
   } catch (error) {
-    if (error instanceof Fault) return { kind: error.kind, path: scanner.path, offset: error.offset }
+    if (error instanceof ScanError) return { kind: error.kind, path: scanner.path, offset: error.offset }
     throw error
   }
 }
 
-class Fault extends Error {
+class ScanError extends Error {
   readonly kind: JsonFaultKind
   readonly offset: number
 
@@ -80,7 +80,7 @@ class Scanner {
   }
 
   #fail(kind: JsonFaultKind, offset: number = this.#at): never {
-    throw new Fault(kind, offset)
+    throw new ScanError(kind, offset)
   }
 
   #space(): void {
@@ -232,7 +232,7 @@ class Scanner {
     // A double can have three hundred zeros behind the point.
     const isNear = !hasExponent && this.#at - start <= 300
     if (isNear && this.#at - this.#firstDigit(start) <= (isInteger ? exactDigits : printedDigits)) return
-    if (!isHeld(text.slice(start, this.#at), isInteger && !hasExponent)) this.#fail('inexact_number', start)
+    if (!isExact(text.slice(start, this.#at), isInteger && !hasExponent)) this.#fail('inexact_number', start)
   }
 
   #firstDigit(start: number): number {
@@ -253,7 +253,7 @@ class Scanner {
 }
 
 /** Whether a double keeps all digits of an integer, or 17 of another number (RFC 7493, section 2.2). */
-function isHeld(literal: string, isInteger: boolean): boolean {
+function isExact(literal: string, isInteger: boolean): boolean {
   const value = Number(literal)
   if (!Number.isFinite(value)) return false
   const given = decimalOf(literal)

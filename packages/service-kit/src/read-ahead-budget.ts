@@ -19,7 +19,7 @@ export function createReadAheadBudget(maxBytes: number): ReadAheadBudget {
   return {
     reserve: (request) => {
       if (reserved.has(request)) return true
-      const bytes = heldBytes(request)
+      const bytes = countHeldBytes(request)
       if (total + bytes > (hasBody(request) ? maxBytes * bodyShare : maxBytes)) return false
       total += bytes
       reserved.set(request, bytes)
@@ -34,7 +34,7 @@ export function createReadAheadBudget(maxBytes: number): ReadAheadBudget {
   }
 }
 
-export function heldBytes(request: IncomingMessage): number {
+export function countHeldBytes(request: IncomingMessage): number {
   let bytes = requestBytes
   for (const text of request.rawHeaders) bytes += text.length
   if (!hasBody(request)) return bytes

@@ -2,7 +2,7 @@ import type { ProblemCode } from '@postern/contracts'
 import { type UsageReport, maxRecentRefusals, maxRefusalsTogether } from '@postern/contracts/internal'
 import type { Principal } from './authenticate/principal.ts'
 import type { Exchange } from './exchange.ts'
-import { type Collected, collectedOf } from './usage-report.ts'
+import { type Collected, createCollected } from './usage-report.ts'
 
 type Line = NonNullable<UsageReport['refusals']>[number]
 type Count = Line['counts'][number]
@@ -87,7 +87,7 @@ export function createRefusalCounts(now: () => number): RefusalCounts {
       else return
       lines.recent.push({ at, requestId, method, route, address, code })
     },
-    collected: collectedOf('refusals', keys, {
+    collected: createCollected('refusals', keys, {
       together: maxRefusalsTogether,
       report: (some) => ({
         uses: [],

@@ -1,6 +1,6 @@
 import { type UsageReport, maxUsageTogether } from '@postern/contracts/internal'
 import type { Logger } from '@postern/service-kit'
-import { ContentRefused, type KeysClient } from './authenticate/keys-client.ts'
+import { ContentRefusedError, type KeysClient } from './authenticate/keys-client.ts'
 
 export interface Collected {
   readonly kind: keyof UsageReport
@@ -38,7 +38,7 @@ export async function sendCollected(
       await keys.reportUsage(lines.report)
       recorded += lines.count
     } catch (error) {
-      if (!(error instanceof ContentRefused)) {
+      if (!(error instanceof ContentRefusedError)) {
         lines.keep()
         keepAll(error)
         return false
@@ -55,12 +55,12 @@ export async function sendCollected(
     }
   }
   if (refused.length === 0) return true
-  if (recorded === 0) keepAll(new ContentRefused('no line of this kind was taken'))
+  if (recorded === 0) keepAll(new ContentRefusedError('no line of this kind was taken'))
   else logger.error({ event: 'usage_lines_refused', kind: collected.kind, lines: refused.length })
   return true
 }
 
-export function collectedOf<T>(
+export function createCollected<T>(
   kind: keyof UsageReport,
   lines: Map<string, T>,
   {
@@ -89,13 +89,13 @@ export function collectedOf<T>(
       return lines.size
     },
     take: () => {
-      const some = takeSome(lines, together)
+      const some = removeFirst(lines, together)
       return some.length === 0 ? undefined : linesOf(some)
     },
   }
 }
 
-function takeSome<T>(collected: Map<string, T>, most: number): T[] {
+function removeFirst<T>(collected: Map<string, T>, most: number): T[] {
   const some: T[] = []
   for (const [id, value] of collected) {
     if (some.length === most) break

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { keyRecord, scripted, silent, personPrincipal } from '../test/builders.ts'
 import { keyPrincipal } from './authenticate/principal.ts'
-import { ContentRefused } from './authenticate/keys-client.ts'
+import { ContentRefusedError } from './authenticate/keys-client.ts'
 import { createUsage } from './usage.ts'
 
 function setUp() {
@@ -134,7 +134,7 @@ function setUpWithout(...never: readonly string[]) {
   const sent: UsageReport[] = []
   const reportUsage = async (report: UsageReport): Promise<void> => {
     sent.push(report)
-    if (addressesOf(report).some((address) => never.includes(address))) throw new ContentRefused('never')
+    if (addressesOf(report).some((address) => never.includes(address))) throw new ContentRefusedError('never')
     recorded.push(...addressesOf(report), ...(report.people ?? []).map(({ id }) => id))
   }
   return { recorded, sent, usage: createUsage({ keys: { reportUsage }, now: () => 1000, logger: silent }) }
@@ -199,7 +199,8 @@ describe('a keys service of the previous release, which does not know refusals f
     const recorded: UsageReport[] = []
     let isOld = true
     const reportUsage = async (report: UsageReport): Promise<void> => {
-      if (!(isOld ? olderSchema : usageReportSchema).safeParse(report).success) throw new ContentRefused('not known')
+      if (!(isOld ? olderSchema : usageReportSchema).safeParse(report).success)
+        throw new ContentRefusedError('not known')
       recorded.push(report)
     }
     const usage = createUsage({ keys: { reportUsage }, now: () => 1000, logger: silent })

@@ -2,7 +2,7 @@ import type { ProblemCode } from '@postern/contracts'
 import type { UsageReport } from '@postern/contracts/internal'
 import type { Logger } from '@postern/service-kit'
 import type { KeysClient } from './authenticate/keys-client.ts'
-import { type Collected, collectedOf, sendCollected } from './usage-report.ts'
+import { type Collected, createCollected, sendCollected } from './usage-report.ts'
 import type { Principal } from './authenticate/principal.ts'
 import { type AskedRequest, createRefusalCounts } from './refusal-counts.ts'
 
@@ -66,16 +66,16 @@ export function createUsage(options: {
   }
 
   const kinds: readonly Collected[] = [
-    collectedOf('uses', others, {
+    createCollected('uses', others, {
       report: (uses) => ({ uses, denials: [] }),
       keep: (use) => merge(others, `${use.keyId} ${use.address}`, use),
     }),
-    collectedOf('denials', denials, {
+    createCollected('denials', denials, {
       report: (refused) => ({ uses: [], denials: refused }),
       keep: (denial) => merge(denials, `${denial.keyId} ${denial.address} ${denial.reason}`, denial),
     }),
     refusals.collected,
-    collectedOf('people', people, {
+    createCollected('people', people, {
       report: (seen) => ({ uses: [], denials: [], people: seen }),
       keep: (person) => {
         const id = `${person.tenantId} ${person.id}`

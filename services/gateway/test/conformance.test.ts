@@ -199,15 +199,15 @@ const schedules: fc.Arbitrary<Schedule> = fc.record({
 const seed = Number(process.env['POSTERN_SEED'] ?? randomInt(2 ** 31))
 
 /** A broken promise. Other failures do not count as found. */
-class Violation extends Error {
-  override readonly name = 'Violation'
+class ViolationError extends Error {
+  override readonly name = 'ViolationError'
 }
 
 async function explore(numRuns: number, { ofSeed = seed, ...sabotage }: Sabotage & { readonly ofSeed?: number } = {}) {
   return await fc.check(
     fc.asyncProperty(schedules, async (schedule) => {
       const violations = await play(schedule, sabotage)
-      if (violations.length > 0) throw new Violation(violations.join('\n'))
+      if (violations.length > 0) throw new ViolationError(violations.join('\n'))
     }),
     { seed: ofSeed, numRuns, endOnFailure: Object.keys(sabotage).length > 0 },
   )
@@ -275,7 +275,7 @@ describe('the schedules find a gateway', () => {
   }
   test.each(Object.entries(sabotages))('%s', { timeout: 180_000 }, async (_title, sabotage) => {
     const { errorInstance } = await explore(1000, { ofSeed: 7, ...sabotage })
-    expect(errorInstance).toBeInstanceOf(Violation)
+    expect(errorInstance).toBeInstanceOf(ViolationError)
     // More than that the gateway crashes.
     expect(String(errorInstance)).toMatch(/accepted|outlived/)
   })

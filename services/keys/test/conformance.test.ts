@@ -119,8 +119,8 @@ const sequences = fc.array(fc.tuple(fc.constantFrom(...alphabet), fc.nat(100), f
 })
 
 /** The only error that counts as a detected difference. */
-class Difference extends Error {
-  override readonly name = 'Difference'
+class DifferenceError extends Error {
+  override readonly name = 'DifferenceError'
 }
 
 async function explore(numRuns: number, { ofSeed = seed, ...sabotage }: WatchSabotage & { ofSeed?: number } = {}) {
@@ -132,7 +132,7 @@ async function explore(numRuns: number, { ofSeed = seed, ...sabotage }: WatchSab
       } finally {
         await play.close()
       }
-      if (play.differences.length > 0) throw new Difference(play.differences.join('\n'))
+      if (play.differences.length > 0) throw new DifferenceError(play.differences.join('\n'))
     }),
     { seed: ofSeed, numRuns, endOnFailure: true },
   )
@@ -223,7 +223,7 @@ describe('the sequences detect a keys service', () => {
 
   test.each(Object.entries(sabotages))('%s', { timeout: 120_000 }, async (_title, sabotage) => {
     const run = await sabotaged(sabotage, async () => await explore(60, { ofSeed: 7 }))
-    expect(run.errorInstance).toBeInstanceOf(Difference)
+    expect(run.errorInstance).toBeInstanceOf(DifferenceError)
   })
 })
 
@@ -245,7 +245,7 @@ describe('the sequences detect a lease watch', () => {
   }
 
   test.each(Object.entries(sabotages))('%s', { timeout: 120_000 }, async (_title, sabotage) => {
-    expect((await explore(60, { ofSeed: 7, ...sabotage })).errorInstance).toBeInstanceOf(Difference)
+    expect((await explore(60, { ofSeed: 7, ...sabotage })).errorInstance).toBeInstanceOf(DifferenceError)
   })
 })
 

@@ -1,10 +1,10 @@
 import { client } from './generated/client.gen'
 import { createFinding, getFinding, listFindings, uploadEvidence } from './generated/sdk.gen'
-import { authorization, takeSteps, url } from './steps'
+import { authorization, runSteps, url } from './steps'
 
 client.setConfig({ baseUrl: url, auth: authorization })
 
-await takeSteps({
+await runSteps({
   list: async (query) => {
     const { data = [], response } = await listFindings({ query })
     return { status: response?.status ?? 0, items: data as unknown[], link: response?.headers.get('link') ?? null }

@@ -1,13 +1,13 @@
 import createClient from 'openapi-fetch'
 import type { paths } from './generated/api.d.ts'
-import { authorization, takeSteps, url } from './steps'
+import { authorization, runSteps, url } from './steps'
 
 const client = createClient<paths, 'application/json' | 'application/problem+json'>({
   baseUrl: url,
   headers: { authorization },
 })
 
-await takeSteps({
+await runSteps({
   list: async (query) => {
     const { data = [], response } = await client.GET('/api/v1/findings', { params: { query } })
     return { status: response.status, items: data, link: response.headers.get('link') }

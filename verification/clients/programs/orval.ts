@@ -1,9 +1,9 @@
 import { createFinding, getFinding, listFindings, uploadEvidence } from './generated/api'
-import { authorization, takeSteps } from './steps'
+import { authorization, runSteps } from './steps'
 
 const options = { headers: { authorization } }
 
-await takeSteps({
+await runSteps({
   list: async (query) => {
     const answer = await listFindings(query, options)
     const items = answer.status === 200 && 'data' in answer && Array.isArray(answer.data) ? answer.data : []

@@ -26,7 +26,7 @@ function expectEqual(what: string, found: unknown, wanted: unknown): void {
 }
 
 /** Lists, pages, creates, uploads and reads a problem. Throws if a result is wrong. */
-export async function takeSteps(client: GeneratedClient): Promise<void> {
+export async function runSteps(client: GeneratedClient): Promise<void> {
   const first = await client.list({ limit: 2 })
   expectEqual('status of the list', first.status, 200)
   expectEqual('items of the first page', first.items.length, 2)
@@ -41,14 +41,14 @@ export async function takeSteps(client: GeneratedClient): Promise<void> {
   expectEqual('status of the new finding', made.status, 201)
   expectEqual('id of the new finding', typeof made.id, 'string')
 
-  if (process.env['POSTERN_UPLOADS'] !== 'none') await takeUpload(client)
+  if (process.env['POSTERN_UPLOADS'] !== 'none') await tryUpload(client)
 
   const problem = await client.read('nothing')
   expectEqual('status of an unknown id', problem.status, 404)
   expectEqual('code of the problem', problem.code, 'not_found')
 }
 
-async function takeUpload(client: GeneratedClient): Promise<void> {
+async function tryUpload(client: GeneratedClient): Promise<void> {
   const bytes = randomBytes(100_000)
   const receipt = await client.upload(new Blob([new Uint8Array(bytes)]))
   expectEqual('status of the upload', receipt.status, 201)

@@ -1,5 +1,5 @@
 import { Api } from './generated/api'
-import { authorization, takeSteps, url } from './steps'
+import { authorization, runSteps, url } from './steps'
 
 const { api } = new Api({ baseUrl: url, baseApiParams: { headers: { authorization } } })
 
@@ -9,7 +9,7 @@ function problemOf(answer: unknown): { readonly status: number; readonly code: s
   return { status, code: error?.code }
 }
 
-await takeSteps({
+await runSteps({
   list: async (query) => {
     const { status, data, headers } = await api.listFindings(query, { format: 'json' })
     return { status, items: data, link: headers.get('link') }

@@ -51,7 +51,7 @@ export const agentOperations: readonly AgentOperation[] = [
 ]
 
 /** Parameters that are of no use to an agent: it reads JSON, and its program sends the headers. */
-const leftOut = new Set([
+const omittedParameters = new Set([
   'csv',
   'format',
   'envelope',
@@ -102,7 +102,7 @@ function operationFor(operation: Json, published: Json, uses: ReadonlyMap<string
     ...(operation['x-required-scope'] === undefined ? {} : { 'x-required-scope': operation['x-required-scope'] }),
     security: [{ keyAuth: [] }],
     parameters: asList(parameters)
-      .filter((each) => !leftOut.has(String(asJson(resolve(each, published))['name'])))
+      .filter((each) => !omittedParameters.has(String(asJson(resolve(each, published))['name'])))
       .map((each) => withoutExamples(each)),
     ...(requestBody === undefined ? {} : { requestBody: withoutExamples(requestBody) }),
     responses: Object.fromEntries(answers.map(([status, answer]) => [status, answerFor(asJson(answer))])),

@@ -1,5 +1,5 @@
 import { request } from 'undici'
-import { repeatable, retryWhileBusy } from './retry-while-busy.ts'
+import { repeatableHeaders, retryWhileBusy } from './retry-while-busy.ts'
 
 export interface GatewayTarget {
   readonly gateway: string
@@ -27,7 +27,7 @@ export async function callGateway(
   { method, path, json, csv, ifMatch, expected = [200] }: GatewayRequest,
 ): Promise<GatewayAnswer> {
   const body = csv ?? (json === undefined ? undefined : JSON.stringify(json))
-  const once = repeatable(method)
+  const once = repeatableHeaders(method)
   const { status, headers, text } = await retryWhileBusy(
     async () => {
       const answer = await request(`${gateway}${path}`, {

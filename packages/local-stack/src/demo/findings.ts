@@ -1,7 +1,7 @@
 import type { ActionPlan, Finding, PersonRef, PushedEntity } from '@postern/contracts'
 import type { Calendar } from './calendar.ts'
 import type { DemoFinding } from './finding.ts'
-import { type FindingPlan, type PlanOutline, liveThrough } from './life.ts'
+import { type FindingPlan, type PlanOutline, simulateFinding } from './life.ts'
 import { fillLog } from './log.ts'
 import type { DemoPeople } from './people.ts'
 import { type Random, apportion, createRandom, memberOf, uuidOf } from './random.ts'
@@ -34,7 +34,7 @@ export function makeFindings(input: Input): DemoFinding[] {
   const repeating = findRepeats(input, outlines, random)
   const planned = addPlans(input, repeating, random)
   return fillLog(
-    planned.map((outline) => liveThrough(outline, { calendar: input.calendar, people: input.people, random })),
+    planned.map((outline) => simulateFinding(outline, { calendar: input.calendar, people: input.people, random })),
     input.scenario.counts.logEntries,
     random,
   )

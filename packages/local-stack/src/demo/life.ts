@@ -33,7 +33,7 @@ type Clock = (share: number) => Date
 
 const dayMs = 86_400_000
 
-export function liveThrough(plan: FindingPlan, world: World): Omit<DemoFinding, 'log'> {
+export function simulateFinding(plan: FindingPlan, world: World): Omit<DemoFinding, 'log'> {
   const { age, end, acceptedForDays, validator, recommendations, plans, ...same } = plan
   const { calendar } = world
   const clock = clockOf(calendar, age, end)

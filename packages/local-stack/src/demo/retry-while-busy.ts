@@ -9,7 +9,7 @@ export interface RetryLimits {
   readonly firstDelayMs?: number
 }
 
-/** A repetition is safe after these, with the header of `repeatable`. */
+/** A repetition is safe after these, with the header of `repeatableHeaders`. */
 const busyStatuses: ReadonlySet<number> = new Set([429, 502, 503, 504])
 const maxDelayMs = 2_000
 
@@ -36,7 +36,7 @@ export async function retryWhileBusy<Answer>(
 export function retryingCaller(caller: SignedCaller, limits: RetryLimits = {}): SignedCaller {
   return {
     call: async (principal, method, target, options) => {
-      const headers = { ...repeatable(method), ...options?.headers }
+      const headers = { ...repeatableHeaders(method), ...options?.headers }
       return await retryWhileBusy(
         async () => await caller.call(principal, method, target, { ...options, headers }),
         ({ status }) => status,
@@ -47,7 +47,7 @@ export function retryingCaller(caller: SignedCaller, limits: RetryLimits = {}): 
 }
 
 /** The request may have been carried out, and its response lost. */
-export function repeatable(method: string): Readonly<Record<string, string>> {
+export function repeatableHeaders(method: string): Readonly<Record<string, string>> {
   return method === 'POST' ? { 'idempotency-key': randomUUID() } : {}
 }
 

@@ -55,7 +55,7 @@ async function numbered<Row extends { readonly at: Date }>(
   const all: (Row & { readonly year: number; readonly number: number })[] = []
   for (const [year, ofYear] of years) {
     const [last] = await tx.query<{ last_number: number }>({
-      text: takeNumbers[counter],
+      text: allocateNumbers[counter],
       values: [year, ofYear.length],
     })
     const before = (last?.last_number ?? 0) - ofYear.length
@@ -64,14 +64,14 @@ async function numbered<Row extends { readonly at: Date }>(
   return all
 }
 
-const takeNumbersFrom = (table: string): string => `
+const allocateNumbersFrom = (table: string): string => `
   insert into findings.${table} as c (tenant_id, year, last_number)
   values ((select tenancy.tenant_id()), $1, $2)
   on conflict (tenant_id, year) do update set last_number = c.last_number + excluded.last_number
   returning c.last_number`
-const takeNumbers = {
-  reference_counter: takeNumbersFrom('reference_counter'),
-  action_plan_counter: takeNumbersFrom('action_plan_counter'),
+const allocateNumbers = {
+  reference_counter: allocateNumbersFrom('reference_counter'),
+  action_plan_counter: allocateNumbersFrom('action_plan_counter'),
 }
 
 async function insertFindings(tx: Tx, wave: readonly DemoFinding[], { actor, entityIds }: WriteContext): Promise<void> {

@@ -112,7 +112,7 @@ function serverOptions(address: RedisAddress, name: string) {
     case 'single':
       return { ...common, Connector: connectorOf({ isEncrypted }), reconnectOnError: () => false }
     case 'cluster':
-      return { ...common, Connector: connectorOf({ isEncrypted, findNode: inTurn(nodes) }) }
+      return { ...common, Connector: connectorOf({ isEncrypted, findNode: rotateNodes(nodes) }) }
     case 'sentinel':
       return {
         ...common,
@@ -128,7 +128,7 @@ function serverOptions(address: RedisAddress, name: string) {
   }
 }
 
-function inTurn(nodes: readonly RedisNode[]): () => Promise<RedisNode> {
+function rotateNodes(nodes: readonly RedisNode[]): () => Promise<RedisNode> {
   let next = Math.floor(Math.random() * nodes.length)
   return async () => {
     const node = nodes[next % nodes.length]

@@ -282,9 +282,9 @@ export function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined
 }
 
-const noRoomCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
+const fullStoreCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
 /** Whether an error means a full disk, an exhausted quota or the file size limit. */
 export function isStoreFull(error: unknown): boolean {
-  return noRoomCodes.has(codeOf(error))
+  return fullStoreCodes.has(codeOf(error))
 }

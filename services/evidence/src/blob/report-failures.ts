@@ -13,7 +13,7 @@ export function reportFailures({ blobs, partials, close }: Stores, onFailure: (e
     try {
       return await work
     } catch (error) {
-      throw toldFailure(error, onFailure)
+      throw reportFailure(error, onFailure)
     }
   }
   return { blobs: reportingBlobs(blobs, reporting), partials: reportingPartials(partials, reporting), close }
@@ -21,7 +21,7 @@ export function reportFailures({ blobs, partials, close }: Stores, onFailure: (e
 
 type Reporting = <T>(work: Promise<T>) => Promise<T>
 
-function toldFailure(error: unknown, onFailure: (error: unknown) => void): unknown {
+function reportFailure(error: unknown, onFailure: (error: unknown) => void): unknown {
   const code = codeOf(error)
   if (fullCodes.has(code)) onFailure(error)
   if (!brokenCodes.has(code) || error instanceof ProblemError) return error

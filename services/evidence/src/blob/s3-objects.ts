@@ -70,7 +70,7 @@ const maxSockets = 2_048
 /** The bulk call needs a checksum that not all servers support. */
 const deletesAtOnce = 8
 
-const noRoomNames: ReadonlySet<string> = new Set(['QuotaExceeded', 'InsufficientStorage', 'XMinioStorageFull'])
+const fullStoreNames: ReadonlySet<string> = new Set(['QuotaExceeded', 'InsufficientStorage', 'XMinioStorageFull'])
 
 /** Requests use Signature Version 4. Failures are 503, or 507 if the store is full. */
 export function openS3Objects(config: S3Config): S3Objects {
@@ -246,7 +246,7 @@ async function asking<T>(answer: Promise<T>): Promise<T> {
 
 function unavailable(cause: unknown): Error {
   const isFull =
-    cause instanceof S3ServiceException && (cause.$metadata.httpStatusCode === 507 || noRoomNames.has(cause.name))
+    cause instanceof S3ServiceException && (cause.$metadata.httpStatusCode === 507 || fullStoreNames.has(cause.name))
   return isFull
     ? problem('insufficient_storage', {
         detail:

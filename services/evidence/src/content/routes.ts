@@ -4,7 +4,7 @@ import { type App, ProblemError, type RequestInfo, StreamedAnswer, contractRoute
 import { isGone } from '../blob/blob-store.ts'
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
-import { findFile, holdFile } from '../file/store.ts'
+import { findFile, lockFile } from '../file/store.ts'
 import { actorOf } from '../upload/record.ts'
 import { recordFailure } from '../upload/store.ts'
 import { attachmentOf } from './disposition.ts'
@@ -38,13 +38,13 @@ export function contentRoutes(
       await withCustodyRecord(
         async () =>
           await db.write(context, async (tx) => {
-            readable(await holdFile(tx, params.id))
+            readable(await lockFile(tx, params.id))
             const event = { kind: 'viewed', detail: { size_bytes: file.size_bytes } } as const
             await insertCustodyEvents(tx, { fileId: file.id }, [event], { actor: actorOf(context), requestId })
           }),
       )
       describe(answer, file)
-      const content = Readable.from(goOn(first, bytes), { objectMode: false })
+      const content = Readable.from(continueFrom(first, bytes), { objectMode: false })
       // Also if the client disconnects before the first read.
       content.once('close', () => source.destroy())
       content.once('error', (error) => warn(error))
@@ -87,7 +87,10 @@ function describe(
   answer.header('content-security-policy', "default-src 'none'; sandbox")
 }
 
-async function* goOn(first: IteratorResult<Uint8Array>, rest: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+async function* continueFrom(
+  first: IteratorResult<Uint8Array>,
+  rest: AsyncIterable<Uint8Array>,
+): AsyncGenerator<Uint8Array> {
   if (first.done === true) return
   yield first.value
   yield* rest

@@ -2,13 +2,13 @@ import { createHash } from 'node:crypto'
 import type { EvidenceFile } from '@postern/contracts'
 import { ProblemError, problem } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
-import { notRecorded } from '../upload/refusal.ts'
+import { recordingProblem } from '../upload/refusal.ts'
 import { recordFailure } from '../upload/store.ts'
-import { type FoundFile, holdFile } from './store.ts'
+import { type FoundFile, lockFile } from './store.ts'
 
 /** Locks the file against other decisions until the transaction ends. */
 export async function fileToDecide(tx: Tx, id: string): Promise<FoundFile> {
-  const found = await holdFile(tx, id)
+  const found = await lockFile(tx, id)
   if (found === undefined) throw problem('not_found')
   return found
 }
@@ -23,7 +23,7 @@ export async function runDecision<T>(write: () => Promise<T>): Promise<T> {
     return await write()
   } catch (error) {
     if (error instanceof ProblemError) throw error
-    throw notRecorded(recordFailure(error), error)
+    throw recordingProblem(recordFailure(error), error)
   }
 }
 

@@ -57,7 +57,7 @@ export async function findFile(tx: Tx, id: string): Promise<FoundFile | undefine
 }
 
 /** Locks the file against other decisions until the transaction ends. */
-export async function holdFile(tx: Tx, id: string): Promise<FoundFile | undefined> {
+export async function lockFile(tx: Tx, id: string): Promise<FoundFile | undefined> {
   const before = await findFile(tx, id)
   if (before === undefined) return undefined
   await lockBlob(tx, before.file.sha256)

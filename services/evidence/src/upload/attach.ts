@@ -6,7 +6,7 @@ import type { Deps } from '../deps.ts'
 import { type PlaceOf, requireTestProcedures } from '../test-procedure/check.ts'
 import { findAttachments, insertAttachments, lockDecisions } from './attachment-store.ts'
 import { actorOf } from './record.ts'
-import { notRecorded } from './refusal.ts'
+import { recordingProblem } from './refusal.ts'
 import { reportLookupFailure } from './quota.ts'
 import { type OwnFile, findOwnFile, recordFailure } from './store.ts'
 
@@ -42,7 +42,7 @@ export function attachmentRoutes(
         return await keep(tx, await receipts.signAttachment({ ...content, attachments }))
       })
     } catch (error) {
-      throw notRecorded(recordFailure(error), error)
+      throw recordingProblem(recordFailure(error), error)
     }
   })
 }

@@ -6,7 +6,7 @@ import { createBase64Decoder } from './base64-decoder.ts'
 import { faultOfHead, headLimits } from './form-head.ts'
 import { createHeadScanner, findBoundary } from './form-heads.ts'
 import { UploadStalledError } from './receive.ts'
-import { brokenOff, refusalProblem } from './refusal.ts'
+import { brokenOffProblem, refusalProblem } from './refusal.ts'
 
 export interface FilePart {
   readonly fileName: string
@@ -94,7 +94,7 @@ export async function readMultipart(
       })
       body.once('error', reject)
       body.once('close', () => {
-        if (!body.readableEnded) reject(brokenOff())
+        if (!body.readableEnded) reject(brokenOffProblem())
       })
       body.on('data', refresh)
       body.pipe(parser)

@@ -1,7 +1,7 @@
 import type { RequestInfo } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../deps.ts'
-import { notRecorded, overQuota } from './refusal.ts'
+import { recordingProblem, overQuota } from './refusal.ts'
 import { type Actor, recordFailure } from './store.ts'
 import {
   countReserved,
@@ -13,7 +13,7 @@ import {
   subtractReservations,
 } from './usage-store.ts'
 
-export interface Room {
+export interface RequestedQuota {
   readonly bytes: number
   readonly uploadId?: string | undefined
 }
@@ -23,7 +23,7 @@ type Context = RequestInfo['context']
 export async function assertQuota(
   { db }: Pick<Deps, 'db'>,
   context: Context,
-  { bytes, uploadId }: Room,
+  { bytes, uploadId }: RequestedQuota,
   tenantQuotaBytes: number | undefined,
 ): Promise<void> {
   if (tenantQuotaBytes === undefined) return
@@ -40,7 +40,7 @@ export async function assertQuota(
 export async function reserveQuota(
   { db }: Pick<Deps, 'db'>,
   context: Context,
-  { bytes, files, uploadId }: Room & { readonly files: number },
+  { bytes, files, uploadId }: RequestedQuota & { readonly files: number },
   tenantQuotaBytes: number | undefined,
 ): Promise<string> {
   return await db.write(context, async (tx) => {
@@ -56,7 +56,7 @@ export async function reserveQuota(
 
 export async function consumeReservation(tx: Tx, reservationId: string): Promise<void> {
   if (await countReserved(tx, reservationId)) return
-  throw notRecorded('unavailable', new Error('the reservation of room has expired'))
+  throw recordingProblem('unavailable', new Error('the reservation of room has expired'))
 }
 
 /** If it fails, the reservation expires. */
@@ -108,6 +108,6 @@ export async function reportLookupFailure<T>(read: () => Promise<T>): Promise<T>
   try {
     return await read()
   } catch (error) {
-    throw notRecorded(recordFailure(error), error)
+    throw recordingProblem(recordFailure(error), error)
   }
 }

@@ -5,7 +5,7 @@ import { type SettlingBlob, isStoreFull } from '../blob/blob-store.ts'
 import { eventsOfFile } from '../custody/rules.ts'
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
-import { storeFull, notRecorded } from './refusal.ts'
+import { storeFull, recordingProblem } from './refusal.ts'
 import { consumeReservation, releaseReservation, reserveQuota } from './quota.ts'
 import { formatReference } from './rules.ts'
 import { describeNewFile, insertFile, isBlobRecorded, lockBlob, recordFailure, allocateNumbers } from './store.ts'
@@ -120,7 +120,7 @@ export async function record<T>(
     if (outcomes.size > 0 && !mayBeRecorded && uploadId === undefined) await abandon()
     if (!mayBeRecorded) await releaseReservation({ db }, context, reservationId)
     if (error instanceof ProblemError) throw error
-    throw isStoreFull(error) ? storeFull(error) : notRecorded(recordFailure(error), error)
+    throw isStoreFull(error) ? storeFull(error) : recordingProblem(recordFailure(error), error)
   }
 
   async function abandon(): Promise<void> {

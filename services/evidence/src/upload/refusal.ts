@@ -49,7 +49,7 @@ export function refusalProblem(refusal: UploadRefusal): Error {
   }
 }
 
-export function brokenOff(): Error {
+export function brokenOffProblem(): Error {
   return problem('bad_request', {
     detail: 'The upload is incomplete. Send the file again.',
     errors: [bodyError('broke off')],
@@ -58,7 +58,7 @@ export function brokenOff(): Error {
 
 /** Call it just before the commit, because the gateway cuts connections of revoked keys. */
 export function assertAwaited({ raw }: RequestInfo['raw']): void {
-  if (raw.socket.destroyed || raw.socket.readableEnded) throw brokenOff()
+  if (raw.socket.destroyed || raw.socket.readableEnded) throw brokenOffProblem()
 }
 
 export function replacedProblem(): Error {
@@ -96,7 +96,7 @@ export function scannerUnavailable(cause: unknown): Error {
 }
 
 /** Unexpected errors are returned unchanged. */
-export function notRecorded(failure: RecordFailure, cause: unknown): unknown {
+export function recordingProblem(failure: RecordFailure, cause: unknown): unknown {
   switch (failure) {
     case 'no_room':
       return storeFull(cause)

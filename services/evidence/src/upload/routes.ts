@@ -21,7 +21,7 @@ type DescribedRequest = Request & { readonly query: UploadQuery }
 export function uploadRoutes(app: App, deps: Parts, limits: Limits): void {
   contractRoute(app, uploadEvidence, async (input) => {
     input.answer.header('cache-control', 'no-store')
-    const upload = await take(deps, limits, input, maxFilesAtOnce)
+    const upload = await acceptUpload(deps, limits, input, maxFilesAtOnce)
     return await finish(deps, limits, input, upload, (receipts) =>
       upload.isMultipart ? [...receipts] : only(receipts),
     )
@@ -29,7 +29,7 @@ export function uploadRoutes(app: App, deps: Parts, limits: Limits): void {
 
   contractRoute(app, uploadEvidenceForm, async (input) => {
     input.answer.header('cache-control', 'no-store')
-    const upload = await take(deps, limits, { ...input, query: noQuery }, maxFilesAtOnce)
+    const upload = await acceptUpload(deps, limits, { ...input, query: noQuery }, maxFilesAtOnce)
     return await finish(deps, limits, input, upload, (receipts) => [...receipts])
   })
 
@@ -37,7 +37,7 @@ export function uploadRoutes(app: App, deps: Parts, limits: Limits): void {
     input.answer.header('cache-control', 'no-store')
     try {
       const { id, revision, keptOpen } = await ownFile(deps, input.context, input.params.id)
-      const upload = await take(deps, limits, input, 1, keptOpen)
+      const upload = await acceptUpload(deps, limits, input, 1, keptOpen)
       return await finish(deps, limits, input, { ...upload, replaces: { id, revision } }, only)
     } catch (error) {
       void discardRest(input.raw.body)
@@ -49,7 +49,7 @@ export function uploadRoutes(app: App, deps: Parts, limits: Limits): void {
 /** A form describes its files in a part. */
 const noQuery: UploadQuery = { classification: 'confidential' }
 
-async function take(
+async function acceptUpload(
   deps: Parts,
   { allowedTypes, maxFileBytes, stallMs, tenantQuotaBytes }: Limits,
   request: DescribedRequest,

@@ -235,14 +235,14 @@ export type RecordFailure =
   | 'unexpected'
 
 // disk_full, and what quota extensions use.
-const noRoomStates: ReadonlySet<string> = new Set(['53100', '53400'])
+const fullDatabaseStates: ReadonlySet<string> = new Set(['53100', '53400'])
 
 /** `unexpected` means a bug. */
 export function recordFailure(error: unknown): RecordFailure {
   const { kind, sqlState, constraint } = sqlError(error)
   if (constraint === 'file_version_unique') return 'replaced'
   if (constraint === 'attachment_at_most') return 'too_many_attachments'
-  if (sqlState !== undefined && noRoomStates.has(sqlState)) return 'no_room'
+  if (sqlState !== undefined && fullDatabaseStates.has(sqlState)) return 'no_room'
   switch (kind) {
     case 'assertion':
       return 'assertion_refused'

@@ -99,7 +99,7 @@ export async function freeFile(tx: Tx, bytes: number): Promise<void> {
 }
 
 // One statement counts a transferred reservation exactly once.
-const roomText = `
+const usedQuotaText = `
   select
     coalesce((
       select usage.bytes
@@ -140,7 +140,7 @@ const roomText = `
 export async function findUsedQuota(tx: Tx, exceptUploadId: string | undefined): Promise<bigint> {
   const [row] = await tx.query<{ used: string; promised: string }>({
     name: 'evidence_used_room',
-    text: roomText,
+    text: usedQuotaText,
     values: [exceptUploadId ?? null],
   })
   if (row === undefined) throw new Error('the usage of the tenant was not read')

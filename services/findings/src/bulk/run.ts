@@ -16,7 +16,7 @@ import { entityTag } from '../request.ts'
 import { NoFreeNumberError } from '../reference/store.ts'
 import type { Recorder } from '../tracker-log/record.ts'
 import type { LogDraft } from '../tracker-log/rules.ts'
-import { attempt, lockAll } from './store.ts'
+import { runWithSavepoint, lockAll } from './store.ts'
 import type { BulkWarnings } from './usable-owner.ts'
 
 export interface AppliedItem {
@@ -77,7 +77,7 @@ export async function runBulk<Item>(
           continue
         }
         try {
-          const tried = async () => await attempt(tx, async () => await apply(tx, parsed.item))
+          const tried = async () => await runWithSavepoint(tx, async () => await apply(tx, parsed.item))
           const applied = await tried().catch(async (error: unknown) => {
             if (!isConcurrentCreate(error)) throw error
             return await tried()

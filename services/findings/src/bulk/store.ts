@@ -2,7 +2,7 @@ import type { ResourceAddress } from '@postern/contracts'
 import { type Tx, statement } from '@postern/tenant-db'
 
 /** Savepoints must not overlap. */
-export async function attempt<T>(tx: Tx, work: () => Promise<T>): Promise<T> {
+export async function runWithSavepoint<T>(tx: Tx, work: () => Promise<T>): Promise<T> {
   // Not awaited: if the savepoint fails, so does the next statement.
   tx.execute(begin([])).catch(() => undefined)
   try {

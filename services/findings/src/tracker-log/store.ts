@@ -172,7 +172,7 @@ export async function findSignedEnd(tx: Tx): Promise<SignedEnd | undefined> {
 
 /** Replaces the signed end. The end of the log must be locked. */
 export async function saveSignedEnd(tx: Tx, { day, position, root, jws }: StoredCheckpoint): Promise<void> {
-  await tx.execute(keepSignedEnd([day, position, root, jws]))
+  await tx.execute(upsertSignedEnd([day, position, root, jws]))
 }
 
 export interface Sealed {
@@ -200,7 +200,7 @@ interface SealedRow {
 }
 
 export async function lockLog(tx: Tx): Promise<void> {
-  await tx.query(holdEnd([]))
+  await tx.query(lockEnd([]))
 }
 
 export async function findDayEnd(
@@ -241,7 +241,7 @@ export function toEntry({ position, entry, hash }: LogRow): LogEntry {
 }
 
 // The same lock as `findings.place_log_entries`. Acquired first, so that the end cannot move.
-const holdEnd = statement(
+const lockEnd = statement(
   'log_hold_end',
   `select from pg_advisory_xact_lock(hashtextextended('findings.tracker_log ' || (select tenancy.tenant_id())::text, 0))`,
 )
@@ -275,7 +275,7 @@ const readSignedEnd = statement(
   left join findings.tracker_log l on l.tenant_id = signed.tenant_id and l.position = signed.position`,
 )
 
-const keepSignedEnd = statement(
+const upsertSignedEnd = statement(
   'log_keep_signed_end',
   `insert into findings.log_end as signed (tenant_id, day, position, root, jws)
   values ((select tenancy.tenant_id()), $1::date, $2::bigint, $3, $4)

@@ -9,7 +9,7 @@ import { type Refusal, type ReserveWait, countRequest, refusal } from '../refusa
 import type { Usage } from '../usage.ts'
 import type { TokenVerifier, VerifiedToken } from './bearer.ts'
 import type { DatabaseClock } from './clocks.ts'
-import { type KeySchemes, holdsKey, parseCredentials } from './credentials.ts'
+import { type KeySchemes, containsKey, parseCredentials } from './credentials.ts'
 import { decideKey } from './decide.ts'
 import type { PersonLookup } from './person-lookup.ts'
 import type { RevocationWatermarks } from './revocation-watermarks.ts'
@@ -215,7 +215,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   return (exchange) => {
     const header = exchange.headers.read.authorization
     if (header === undefined) {
-      const isMisplaced = holdsMisplacedKey(exchange)
+      const isMisplaced = containsMisplacedKey(exchange)
       return unreadable(exchange, isMisplaced ? misplacedKey(exchange, 'missing_credentials') : missing(exchange))
     }
     const credentials = parseCredentials(header, isScimTarget(exchange.target) ? ofIdentityProviders : keySchemes)
@@ -282,18 +282,18 @@ const otherHeaders = [
   'token',
 ] as const
 
-function holdsMisplacedKey({ request, target }: Exchange): boolean {
-  if (holdsKey(target)) return true
+function containsMisplacedKey({ request, target }: Exchange): boolean {
+  if (containsKey(target)) return true
   return otherHeaders.some((name) => {
     const value = request.headers[name]
-    return typeof value === 'string' && holdsKey(value)
+    return typeof value === 'string' && containsKey(value)
   })
 }
 
 /** Looks nothing up, and does not repeat the value. */
 function misplacedKey(exchange: Exchange, code: 'missing_credentials' | 'invalid_key'): Refusal {
   const scheme = isScimTarget(exchange.target) ? 'Bearer' : 'ApiKey'
-  const inUrl = holdsKey(exchange.target)
+  const inUrl = containsKey(exchange.target)
   const where = inUrl ? 'in the URL, where proxies and logs keep it: replace the key' : 'in a form that is not read'
   return refusal(code, {
     detail: `The request has an API key ${where}. Send it as Authorization: ${scheme}, one space and the key, without quotes or encoding.`,

@@ -87,7 +87,7 @@ describe('while answers are pending', () => {
     await settle()
     const late = Promise.allSettled([ask('a'), ask('b')])
     clocks.pass(2500)
-    const inTime = [ask('c'), ask('d')]
+    const withDeadline = [ask('c'), ask('d')]
     await expect(ask('e')).rejects.toThrow('too many requests wait to be sent')
     const reason = new Error('the request waited too long to be sent')
     expect(await late).toMatchObject([{ reason }, { reason }])
@@ -96,7 +96,7 @@ describe('while answers are pending', () => {
     expect(await underWay).toBe('of under way')
     expect(asked).toEqual([['under way'], ['c', 'd']])
     await answers.answer(['of c', 'of d'])
-    expect(await Promise.all(inTime)).toEqual(['of c', 'of d'])
+    expect(await Promise.all(withDeadline)).toEqual(['of c', 'of d'])
   })
 
   test('inputs that waited too long reject when the current batch fails', async () => {

@@ -44,8 +44,8 @@ export function createBatcher<Answer>(
 
   function rejectLate(): void {
     const lastInTime = now() - maxWaitMs
-    const inTime = waiting.findIndex(({ since }) => since > lastInTime)
-    for (const { answered } of waiting.splice(0, inTime === -1 ? waiting.length : inTime)) {
+    const withDeadline = waiting.findIndex(({ since }) => since > lastInTime)
+    for (const { answered } of waiting.splice(0, withDeadline === -1 ? waiting.length : withDeadline)) {
       answered.reject(new Error('the request waited too long to be sent'))
     }
   }

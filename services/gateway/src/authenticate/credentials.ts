@@ -26,7 +26,7 @@ export function parseCredentials(header: string, accepted: KeySchemes = onlyApiK
   const credentials = readCredentials(header, accepted)
   const isKeyAsTold = plainKeyPattern.test(header) || (accepted.bearer && plainBearerKeyPattern.test(header))
   if (credentials.kind === 'api_key' || isKeyAsTold) return credentials
-  return holdsKey(header) ? { kind: 'misplaced_key' } : credentials
+  return containsKey(header) ? { kind: 'misplaced_key' } : credentials
 }
 
 /** The form is right, so a fault is in the key itself. */
@@ -35,7 +35,7 @@ const plainBearerKeyPattern = /^bearer postern_[0-9A-Za-z]*$/i
 const keyPattern = new RegExp(`${keyPrefix}[0-9A-Za-z]{20}`, 'i')
 
 /** Whether a text contains a key: plain, percent-encoded, or in base64 as in `Basic`. */
-export function holdsKey(text: string): boolean {
+export function containsKey(text: string): boolean {
   if (text.length > longest) return false
   if (keyPattern.test(text)) return true
   if (text.includes('%') && keyPattern.test(text.replaceAll(/%5f/gi, '_'))) return true

@@ -1,7 +1,7 @@
 import type { KeyRecord } from '@postern/contracts/internal'
 import { LRUCache } from 'lru-cache'
 import { type Clocks, type DatabaseClock, isFresh } from './clocks.ts'
-import { createSingleFlight, inTime } from './single-flight.ts'
+import { createSingleFlight, withDeadline } from './single-flight.ts'
 import {
   type RevocationWatermarks,
   type JudgedEntry,
@@ -59,7 +59,7 @@ export interface KeyLookupParts {
 const unknownTtlMs = 1000
 const maxUnknown = 10_000
 /** Old entries checked per new one. */
-const looksPerNew = 2
+const checksPerNew = 2
 /** Reads of a record that changes meanwhile. */
 const maxAttempts = 3
 
@@ -92,7 +92,7 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
 
   /** Least recently used first. */
   function forgetSome(): void {
-    for (let looks = 0; looks < looksPerNew; looks += 1) {
+    for (let looks = 0; looks < checksPerNew; looks += 1) {
       const oldest = memory.rvalues().next().value
       if (oldest === undefined || isFresh(oldest.record.readAt, databaseClock)) return
       memory.pop()
@@ -142,7 +142,7 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
     },
     obtain: async (hash, isSuspect = false) => {
       if (unknown.get(hash) === true) return { kind: 'unknown' }
-      return await inTime<Lookup>(lookUp(hash, isSuspect), { kind: 'unavailable' }, timers)
+      return await withDeadline<Lookup>(lookUp(hash, isSuspect), { kind: 'unavailable' }, timers)
     },
     get size() {
       return memory.size

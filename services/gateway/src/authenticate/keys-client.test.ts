@@ -7,7 +7,7 @@ import { internalPaths } from '@postern/contracts/internal'
 import { createVerifier, nilTenantId, parseKeyRing } from '@postern/signed-context'
 import { afterEach, describe, expect, test } from 'vitest'
 import { fakeClocks, keyRecord, leaseAnswer } from '../../test/builders.ts'
-import { ContentRefused, openKeysClient } from './keys-client.ts'
+import { ContentRefusedError, openKeysClient } from './keys-client.ts'
 
 const ring = parseKeyRing(`k1:${randomBytes(32).toString('base64url')}`)
 const hash = 'a'.repeat(64)
@@ -120,7 +120,7 @@ describe('a call', () => {
 
   test('fails if a lease is rejected', async () => {
     const { client, asked } = await startBelieving(() => ({ status: 422 }))
-    await expect(client.renewLease(renewal)).rejects.toBeInstanceOf(ContentRefused)
+    await expect(client.renewLease(renewal)).rejects.toBeInstanceOf(ContentRefusedError)
     expect(asked).toHaveLength(1)
   })
 
@@ -296,7 +296,7 @@ async function failureAt(status: number): Promise<unknown> {
 }
 
 test('a permanently rejected report differs from a temporary failure', async () => {
-  expect(await failureAt(422)).toEqual(new ContentRefused('the keys service takes no such content'))
+  expect(await failureAt(422)).toEqual(new ContentRefusedError('the keys service takes no such content'))
   expect(await failureAt(500)).toEqual(new Error('the keys service answered 500'))
 })
 

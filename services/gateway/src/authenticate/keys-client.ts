@@ -34,7 +34,7 @@ export interface KeysClient {
   /** By id or slug. */
   findTenant(reference: string): Promise<TenantLookupAnswer>
   findPerson(query: PersonLookup): Promise<PersonLookupAnswer>
-  /** Rejects with ContentRefused if a line can never be recorded. */
+  /** Rejects with ContentRefusedError if a line can never be recorded. */
   reportUsage(report: UsageReport): Promise<void>
   close(): Promise<void>
 }
@@ -59,7 +59,7 @@ const maxWaiting = 4096
 const maxWaitingSuspects = 512
 
 /** The content is rejected permanently. */
-export class ContentRefused extends Error {}
+export class ContentRefusedError extends Error {}
 
 interface Timed extends Sent {
   readonly json: unknown
@@ -104,7 +104,7 @@ export function openKeysClient(options: {
     const requestId = `gateway-${gateway.slice(0, 8)}-${count}`
     const limit = timeoutMs === undefined ? {} : { timeoutMs }
     const { status, json } = await client.send({ target, caller, assertion: noAssertion, requestId, body, ...limit })
-    if (status === 422) throw new ContentRefused('the keys service takes no such content')
+    if (status === 422) throw new ContentRefusedError('the keys service takes no such content')
     if (status < 200 || status > 299) throw new Error(`the keys service answered ${status}`)
     return json
   }

@@ -8,7 +8,7 @@ import { type Clocks, type DatabaseClock, isFresh } from './clocks.ts'
 import type { KeysClient } from './keys-client.ts'
 import type { Lease, Timers } from './lease.ts'
 import type { RevocationWatermarks } from './revocation-watermarks.ts'
-import { createSingleFlight, inTime } from './single-flight.ts'
+import { createSingleFlight, withDeadline } from './single-flight.ts'
 import { createTtlCache } from './ttl-cache.ts'
 
 export type PersonFound =
@@ -68,7 +68,7 @@ export function createPersonLookup(parts: PersonLookupParts): PersonLookup {
       const known = others.get(id) ?? (lease.isHeld() ? active.get(id) : undefined)
       if (known !== undefined && isCurrent(known)) return { kind: 'found', person: known }
       const lookup = lease.isHeld() ? lookups.share(id) : lookups.shareNext(id)
-      const found = await inTime<PersonFound>(lookup, { kind: 'unavailable' }, timers)
+      const found = await withDeadline<PersonFound>(lookup, { kind: 'unavailable' }, timers)
       // The shared look-up may have ended before a change that was applied since.
       return found.kind === 'found' && !isCurrent(found.person) ? { kind: 'unavailable' } : found
     },

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { scripted, settle } from '../../test/builders.ts'
-import { createSingleFlight, inTime } from './single-flight.ts'
+import { createSingleFlight, withDeadline } from './single-flight.ts'
 
 function setUp() {
   const { call, calls: asked, answer } = scripted<string, string>()
@@ -60,7 +60,7 @@ function fakeTimers() {
 describe('an answer', () => {
   test('that does not come in 2.5 s is the late one', async () => {
     const { set, timers } = fakeTimers()
-    const waiting = inTime(new Promise<string>(() => undefined), 'late', timers)
+    const waiting = withDeadline(new Promise<string>(() => undefined), 'late', timers)
     expect([...set.values()]).toEqual([2500])
     for (const runOut of set.keys()) runOut()
     expect(await waiting).toBe('late')
@@ -68,8 +68,10 @@ describe('an answer', () => {
 
   test('that comes, or fails, leaves no timer behind', async () => {
     const { set, timers } = fakeTimers()
-    expect(await inTime(Promise.resolve('answer'), 'late', timers)).toBe('answer')
-    await expect(inTime(Promise.reject(new Error('unthought of')), 'late', timers)).rejects.toThrow('unthought of')
+    expect(await withDeadline(Promise.resolve('answer'), 'late', timers)).toBe('answer')
+    await expect(withDeadline(Promise.reject(new Error('unthought of')), 'late', timers)).rejects.toThrow(
+      'unthought of',
+    )
     expect(set.size).toBe(0)
   })
 })

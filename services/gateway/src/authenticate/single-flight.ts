@@ -47,7 +47,7 @@ export function createSingleFlight<Answer>(lookUp: (name: string) => Promise<Ans
 }
 
 /** Resolves with `late` after `lookupTimeoutMs`, because a look-up may wait in a queue or be repeated. */
-export async function inTime<Answer>(answer: Promise<Answer>, late: Answer, timers: Timers): Promise<Answer> {
+export async function withDeadline<Answer>(answer: Promise<Answer>, late: Answer, timers: Timers): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>()
   const callOff = timers.after(lookupTimeoutMs, () => onceRead(() => resolve(late)))
   answer.then(resolve, reject)

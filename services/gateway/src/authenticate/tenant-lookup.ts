@@ -1,7 +1,7 @@
 import type { TenantRecord } from '@postern/contracts/internal'
 import { LRUCache } from 'lru-cache'
 import { type Clocks, type DatabaseClock, isFresh } from './clocks.ts'
-import { createSingleFlight, inTime } from './single-flight.ts'
+import { createSingleFlight, withDeadline } from './single-flight.ts'
 import type { RevocationWatermarks } from './revocation-watermarks.ts'
 import type { KeysClient } from './keys-client.ts'
 import type { Lease, Timers } from './lease.ts'
@@ -68,7 +68,7 @@ export function createTenantLookup(parts: TenantLookupParts): TenantLookup {
       if (known !== undefined && lease.isHeld() && isCurrent(known)) return { kind: 'found', tenant: known }
       if (unknown.get(reference) === true) return { kind: 'unknown' }
       const lookup = lease.isHeld() ? lookups.share(reference) : lookups.shareNext(reference)
-      const found = await inTime<TenantFound>(lookup, { kind: 'unavailable' }, timers)
+      const found = await withDeadline<TenantFound>(lookup, { kind: 'unavailable' }, timers)
       // The shared look-up may have ended before a change that was applied since.
       return found.kind === 'found' && !isCurrent(found.tenant) ? { kind: 'unavailable' } : found
     },

@@ -64,7 +64,7 @@ const freeShare = 50
 const batchShare = 100
 /** Each used batch doubles the next one. */
 const batchGrowth = 2
-const looksPerNew = 4
+const checksPerNew = 4
 const maxPolicies = 1000
 const askAgainMs = 1000
 /** Assumed if the number is unknown, to reject early instead of late. */
@@ -140,7 +140,7 @@ export function createRateLimit(options: {
 
   function forgetSome(): void {
     const now = clocks.monotonic()
-    for (let looks = 0; looks < looksPerNew; looks += 1) {
+    for (let looks = 0; looks < checksPerNew; looks += 1) {
       hand = hand + 1 < all.length ? hand + 1 : 0
       const bucket = all[hand]
       const last = all.at(-1)

@@ -20,7 +20,7 @@ import {
   recordSourceRows,
   rejectRows,
 } from './apply-store.ts'
-import { type Imports, assertHeld, bySync, write } from './requests.ts'
+import { type Imports, assertCurrentAttempt, bySync, write } from './requests.ts'
 import { firstMissingSeq, parseScope } from './rules.ts'
 import { type Import, type Tx, findImport, lockImport, recordBatch, stopImport } from './store.ts'
 
@@ -56,12 +56,12 @@ export function applyRoutes(app: App, deps: Imports): void {
     app,
     { ...bySync, path: internalPaths.stopImport, body: stopImportBodySchema },
     async ({ body, context }) =>
-      await write(deps, context, async (tx) => ({ applied: assertHeld(await stopImport(tx, body)) })),
+      await write(deps, context, async (tx) => ({ applied: assertCurrentAttempt(await stopImport(tx, body)) })),
   )
 }
 
 async function lockPlan(tx: Tx, body: ApplyImportBody): Promise<Import> {
-  const found = assertHeld(await lockImport(tx, body))
+  const found = assertCurrentAttempt(await lockImport(tx, body))
   if (found.diffHash !== body.diff_hash) throw problem('conflict', { detail: 'The run has other changes.' })
   return found
 }

@@ -11,7 +11,7 @@ import type { ApplyImportBody } from '@postern/contracts/internal'
 import type { ProblemError } from '@postern/service-kit'
 import { applyHierarchy } from '../push-hierarchy/routes.ts'
 import { faultsOfNodes } from '../push-hierarchy/rules.ts'
-import { takePeople } from '../push-people/routes.ts'
+import { applyPushedPeople } from '../push-people/routes.ts'
 import { faultsOfPeople } from '../push-people/rules.ts'
 import { applyTestProcedures } from '../push-test-procedures/routes.ts'
 import { faultsOfTestProcedures } from '../push-test-procedures/rules.ts'
@@ -49,7 +49,7 @@ export async function applyChanges(
     case 'people': {
       const people = contentsOf<PushedPerson>(changes)
       refuse(faultsOfPeople(people), 'people')
-      return (await takePeople(tx, people)).created
+      return (await applyPushedPeople(tx, people)).created
     }
     case 'test_procedures': {
       const procedures = contentsOf<PushedTestProcedure>(changes)

@@ -15,7 +15,7 @@ import { type App, internalRoute, problem } from '@postern/service-kit'
 import { checkChanges } from './check-store.ts'
 import { assertContents } from './contents.ts'
 import { compareRows, hasLostHashes, mustReadAgain, planMissingRows, rejectInvalidRows } from './plan-store.ts'
-import { type Imports, assertHeld, bySync, maxRowsBytes, write } from './requests.ts'
+import { type Imports, assertCurrentAttempt, bySync, maxRowsBytes, write } from './requests.ts'
 import { findUndoable, planInverse } from './rollback-store.ts'
 import { parseScope, scopeOf } from './rules.ts'
 import { countGone, countSourceRows, listHashes, stageGone, stageRows, unstage } from './stage-store.ts'
@@ -45,7 +45,7 @@ export function planRoutes(app: App, deps: Imports): void {
           readAt: body.read_at,
           rollbackOf: null,
         }
-        const opened = assertHeld(await openImport(tx, body, about))
+        const opened = assertCurrentAttempt(await openImport(tx, body, about))
         await unstage(tx, body.run_id)
         // Cleans up after a crash. The next run removes the rest.
         const ended = await listUnclearedImports(tx, context.id, body.run_id)
@@ -60,7 +60,7 @@ export function planRoutes(app: App, deps: Imports): void {
     async ({ body, context }) =>
       await write(deps, context, async (tx) => {
         await allowLongStatements(tx)
-        const { hashes, last } = await listHashes(tx, assertHeld(await lockImport(tx, body)), body.after)
+        const { hashes, last } = await listHashes(tx, assertCurrentAttempt(await lockImport(tx, body)), body.after)
         return { hashes: hashes.toString('base64'), last: last ?? null }
       }),
   )
@@ -76,7 +76,7 @@ export function planRoutes(app: App, deps: Imports): void {
     },
     async ({ body, context }) => {
       await write(deps, context, async (tx) => {
-        const found = assertHeld(await lockImport(tx, body))
+        const found = assertCurrentAttempt(await lockImport(tx, body))
         if (found.diffHash !== null)
           throw problem('conflict', { detail: 'The changes of the run are planned already.' })
         assertContents(parseScope(found.scope).dataset, body.rows)
@@ -93,7 +93,7 @@ export function planRoutes(app: App, deps: Imports): void {
     async ({ body, context }): Promise<PlanImportAnswer> =>
       await write(deps, context, async (tx) => {
         await allowLongStatements(tx)
-        const found = assertHeld(await lockImport(tx, body))
+        const found = assertCurrentAttempt(await lockImport(tx, body))
         if (body.after === 0) {
           if (body.hashes !== null && (await mustReadAgain(tx, found, body.hashes))) return { state: 'read_again' }
           await rejectInvalidRows(tx, found)
@@ -115,7 +115,7 @@ export function planRoutes(app: App, deps: Imports): void {
           readAt: body.read_at,
           rollbackOf: body.rollback_of,
         }
-        const opened = assertHeld(await openImport(tx, body, about))
+        const opened = assertCurrentAttempt(await openImport(tx, body, about))
         if (body.below === undefined) await unstage(tx, body.run_id)
         const { below, stay } = await planInverse(tx, opened, body.below ?? 2_147_483_647)
         const { diff_hash, created, updated, moved, reactivated, deactivated } = await summarizeChanges(tx, body.run_id)

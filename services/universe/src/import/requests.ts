@@ -21,7 +21,7 @@ export async function write<T>(
 }
 
 /** Returns the import. Throws 409 if a later attempt has it. */
-export function assertHeld<T>(found: T | undefined): T {
+export function assertCurrentAttempt<T>(found: T | undefined): T {
   if (found === undefined) throw problem('conflict', { detail: 'A later attempt has taken over the run.' })
   return found
 }

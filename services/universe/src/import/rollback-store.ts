@@ -70,9 +70,9 @@ const undoing = (changes: string): string => `
     where inverse.before is distinct from inverse.after
   )`
 
-const lookedAt = 20_000
+const checkedAtOnce = 20_000
 
-const stands = statement(
+const selectUndoable = statement(
   'universe_can_import_be_undone',
   `with looked as materialized (
     select c.*
@@ -93,9 +93,11 @@ export async function findUndoable(
   tx: Tx,
   runId: string,
   dataset: keyof typeof importRules,
-  most = lookedAt,
+  most = checkedAtOnce,
 ): Promise<{ readonly changed: boolean; readonly left: boolean }> {
-  return getRow(await tx.query<{ changed: boolean; left: boolean }>(stands([runId, ...valuesOf(dataset), most])))
+  return getRow(
+    await tx.query<{ changed: boolean; left: boolean }>(selectUndoable([runId, ...valuesOf(dataset), most])),
+  )
 }
 
 function valuesOf(dataset: keyof typeof importRules): readonly unknown[] {

@@ -137,7 +137,7 @@ export async function readByIndexes(tx: Tx): Promise<void> {
 }
 
 /** With the default of 4 MiB, a push of 24 MiB would use temporary files and exceed the time limit on slow disks. */
-export async function keepInMemory(tx: Tx): Promise<void> {
+export async function raiseWorkMemory(tx: Tx): Promise<void> {
   await tx.execute({ text: `set local work_mem = '32MB'`, values: [] })
 }
 

@@ -7,7 +7,7 @@ import {
 } from '@postern/contracts/internal'
 import { type App, internalRoute } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
-import { takePeople } from '../push-people/routes.ts'
+import { applyPushedPeople } from '../push-people/routes.ts'
 import { faultsOfPeople } from '../push-people/rules.ts'
 import { refuse } from '../push/rejection.ts'
 import { actorOf, maxBodyBytes } from '../push/routes.ts'
@@ -30,7 +30,7 @@ export function pushHierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       refuse(faultsOfPeople(people), 'people')
       refuse(faultsOfNodes(nodes), 'nodes')
       const outcome = await db.write(context, async (tx) => {
-        const { created, updated, unchanged } = await takePeople(tx, people)
+        const { created, updated, unchanged } = await applyPushedPeople(tx, people)
         const rest = await applyHierarchy(tx, body, actorOf(context))
         return {
           ...rest,

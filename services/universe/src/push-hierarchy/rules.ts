@@ -1,6 +1,6 @@
 import { type PushedNode, maxNodeDepth } from '@postern/contracts'
 import { ownFaultsOfNode } from '@postern/contracts/internal'
-import { type RowFault, inPlace, depthsInPush, repetitions } from '../push/rules.ts'
+import { type RowFault, toRowFaults, depthsInPush, repetitions } from '../push/rules.ts'
 
 export function faultsOfNodes(nodes: readonly PushedNode[]): RowFault[] {
   return [
@@ -8,7 +8,7 @@ export function faultsOfNodes(nodes: readonly PushedNode[]): RowFault[] {
       'node_key',
       nodes.map(({ node_key }) => node_key),
     ),
-    ...nodes.flatMap((node, index) => inPlace(index, ownFaultsOfNode(node))),
+    ...nodes.flatMap((node, index) => toRowFaults(index, ownFaultsOfNode(node))),
     ...chainFaults(nodes),
   ]
 }

@@ -26,14 +26,14 @@ export function pushPeopleRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     async ({ body, context, requestId, log }): Promise<ApplyAnswer> => {
       const { people, run_id } = body
       refuse(faultsOfPeople(people), 'people')
-      const outcome = await db.write(context, async (tx) => takePeople(tx, people))
+      const outcome = await db.write(context, async (tx) => applyPushedPeople(tx, people))
       log.info({ event: 'people_applied', request_id: requestId, run_id, ...outcome })
       return outcome
     },
   )
 }
 
-export async function takePeople(tx: Tx, people: readonly PushedPerson[]): Promise<ApplyEntitiesAnswer> {
+export async function applyPushedPeople(tx: Tx, people: readonly PushedPerson[]): Promise<ApplyEntitiesAnswer> {
   if (people.length === 0) return { created: 0, updated: 0, unchanged: 0 }
   const [, taken] = await Promise.all([lockPeople(tx), listTakenEmails(tx, people)])
   refuse(taken.map(takenEmailFault), 'people')

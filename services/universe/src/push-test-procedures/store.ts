@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { CreatedBy, PushedTestProcedure, TestProcedure } from '@postern/contracts'
 import type { ApplyEntitiesAnswer } from '@postern/contracts/internal'
 import { type Tx, statement } from '@postern/tenant-db'
-import { compareAsSets, keepInMemory, sliceLength } from '../list/store.ts'
+import { compareAsSets, raiseWorkMemory, sliceLength } from '../list/store.ts'
 import { maxFaults } from '../push/rules.ts'
 import type { NamedInTwoWays } from './rules.ts'
 
@@ -10,7 +10,7 @@ export type { Tx } from '@postern/tenant-db'
 
 /** Locks the tenant's test procedures until the transaction ends. */
 export async function lockTestProcedures(tx: Tx): Promise<void> {
-  await Promise.all([tx.execute(makeCounter([])), tx.execute(lockCounter([])), compareAsSets(tx), keepInMemory(tx)])
+  await Promise.all([tx.execute(makeCounter([])), tx.execute(lockCounter([])), compareAsSets(tx), raiseWorkMemory(tx)])
 }
 
 export async function listStatuses(

@@ -27,7 +27,7 @@ export function faultsOfPush(entities: readonly PushedEntity[]): RowFault[] {
       'external_id',
       entities.map(({ external_id }) => external_id),
     ),
-    ...entities.flatMap((entity, index) => inPlace(index, ownFaultsOfEntity(entity))),
+    ...entities.flatMap((entity, index) => toRowFaults(index, ownFaultsOfEntity(entity))),
     ...chainFaults(entities),
   ]
 }
@@ -50,7 +50,7 @@ export function repetitions(
   })
 }
 
-export function inPlace(index: number, faults: readonly OwnFault[]): RowFault[] {
+export function toRowFaults(index: number, faults: readonly OwnFault[]): RowFault[] {
   return faults.map((fault) => ({ index, ...fault }))
 }
 

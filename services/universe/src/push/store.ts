@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { ApplyEntitiesAnswer } from '@postern/contracts/internal'
 import { type CreatedBy, type Entity, type PushedEntity, entityStatuses } from '@postern/contracts'
 import { type Statement, type Tx, arrayLiteral, sqlError, statement } from '@postern/tenant-db'
-import { compareAsSets, keepInMemory, readByIndexes, sliceLength } from '../list/store.ts'
+import { compareAsSets, raiseWorkMemory, readByIndexes, sliceLength } from '../list/store.ts'
 
 export type { Tx } from '@postern/tenant-db'
 
@@ -12,7 +12,7 @@ export async function lockTree(tx: Tx): Promise<number> {
     tx.execute(makeCounter([])),
     tx.query<{ last_number: number }>(lockCounter([])),
     readByIndexes(tx),
-    keepInMemory(tx),
+    raiseWorkMemory(tx),
   ])
   return rows[0]?.last_number ?? 0
 }

@@ -1,7 +1,7 @@
 import { type Logger, ProblemError } from '@postern/service-kit'
 import type { TenantAssertion, TenantDb, Tx } from '@postern/tenant-db'
 import { tenantOf } from '../../sql/store.ts'
-import { attempt } from '../../bulk/store.ts'
+import { runWithSavepoint } from '../../bulk/store.ts'
 import { type CalendarDate, nextDay } from '../rules.ts'
 import { createRecorderFor } from '../../tracker-log/record.ts'
 import type { LogDraft } from '../../tracker-log/rules.ts'
@@ -103,7 +103,7 @@ async function reopenAll(
       const drafts: LogDraft[] = []
       for (const id of ids) {
         try {
-          drafts.push(...(await attempt(tx, async () => await reopen(tx, id, today))))
+          drafts.push(...(await runWithSavepoint(tx, async () => await reopen(tx, id, today))))
         } catch (error) {
           failed.add(id)
           logger.error({ event: 'acceptance_not_reopened', tenant_id: tenantId, finding_id: id, err: error })
