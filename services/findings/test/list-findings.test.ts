@@ -1,6 +1,7 @@
 import { type Finding, findingSorts, problemSchema } from '@postern/contracts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { insertManyFindings, nextOf } from './list-support.ts'
 import {
   type FindingsUnderTest,
   type Principal,
@@ -29,10 +30,6 @@ async function list(principal: Principal, query = ''): Promise<Finding[]> {
   return readFindings.parse(answer.json)
 }
 
-function nextOf(link: string | undefined): string | undefined {
-  return /^<([^>]+)>; rel="next"$/.exec(link ?? '')?.[1]?.slice(path.length)
-}
-
 /** All pages, one after the other; `between` runs before each next one. */
 async function walk(principal: Principal, query: string, between?: () => Promise<void>): Promise<Finding[]> {
   const all: Finding[] = []
@@ -45,21 +42,6 @@ async function walk(principal: Principal, query: string, between?: () => Promise
     if (next !== undefined) await between?.()
   }
   return all
-}
-
-/** Findings of one transaction, many with equal times, days and severity, so that only the id breaks ties. */
-async function manyFindings(principal: Principal, count: number): Promise<void> {
-  await service.asService.write(service.assertionOf(principal.tenantId), async (tx) =>
-    tx.execute({
-      text: `insert into findings.finding (
-          tenant_id, year, number, title, condition, severity, type, status, identified_on, target_on,
-          created_by_type, created_by_id, created_by_label)
-        select (select tenancy.tenant_id()), 2026, n, 'Finding ' || n, 'c', (array['critical', 'high', 'medium', 'low'])[1 + n % 4],
-          'observation', 'draft', date '2026-01-01', date '2026-02-01' + n % 3, 'api_key', 'k', 'l'
-        from generate_series(1, $1::integer) n`,
-      values: [count],
-    }),
-  )
 }
 
 describe('listing findings', () => {
@@ -105,8 +87,8 @@ describe('listing findings', () => {
 
   test('a cursor is valid only for its tenant, filter and sort', async () => {
     const [tenant, other] = [newTenant(), newTenant()]
-    await manyFindings(tenant, 5)
-    await manyFindings(other, 5)
+    await insertManyFindings(service, tenant, 5)
+    await insertManyFindings(service, other, 5)
     const next = nextOf((await get(tenant, '?limit=2')).headers['link']) ?? ''
     expect((await get(tenant, next)).status).toBe(200)
     expect((await get(other, next)).status).toBe(400)
@@ -116,7 +98,7 @@ describe('listing findings', () => {
 
   test('a forged cursor is rejected or harmless, and never causes a 5xx', async () => {
     const tenant = newTenant()
-    await manyFindings(tenant, 5)
+    await insertManyFindings(service, tenant, 5)
     const next = nextOf((await get(tenant, '?limit=2')).headers['link']) ?? ''
     const cursor = new URLSearchParams(next).get('cursor') ?? ''
     const [binding] = JSON.parse(Buffer.from(cursor, 'base64url').toString())
@@ -152,8 +134,8 @@ describe('listing findings', () => {
 
   test('counts only on request, and only filtered findings', async () => {
     const tenant = newTenant()
-    await manyFindings(tenant, 9)
-    await manyFindings(newTenant(), 30)
+    await insertManyFindings(service, tenant, 9)
+    await insertManyFindings(service, newTenant(), 30)
     expect((await get(tenant)).headers['x-total-count']).toBeUndefined()
     expect((await get(tenant, '?count=false')).headers['x-total-count']).toBeUndefined()
     expect((await get(tenant, '?count=true&limit=2')).headers['x-total-count']).toBe('9')
@@ -163,7 +145,7 @@ describe('listing findings', () => {
 
   test('the last page has no next link, even if it is full', async () => {
     const tenant = newTenant()
-    await manyFindings(tenant, 4)
+    await insertManyFindings(service, tenant, 4)
     expect((await get(tenant, '?limit=4')).headers['link']).toBeUndefined()
     const first = await get(tenant, '?limit=3')
     const second = await get(tenant, nextOf(first.headers['link']))
@@ -175,7 +157,7 @@ describe('listing findings', () => {
     'pages by %s are the whole list in its order, though findings arrive between them',
     async (sort) => {
       const tenant = newTenant()
-      await manyFindings(tenant, 25)
+      await insertManyFindings(service, tenant, 25)
       const whole = await list(tenant, `?sort=${sort}`)
       expect(whole).toHaveLength(25)
       expect(whole.map(({ id }) => id)).toEqual(sorted(whole, sort).map(({ id }) => id))
@@ -254,7 +236,7 @@ describe('listing findings', () => {
 
   test('filters by one or several statuses and severities', async () => {
     const tenant = newTenant()
-    await manyFindings(tenant, 8)
+    await insertManyFindings(service, tenant, 8)
     const severities = async (query: string) => (await list(tenant, query)).map(({ severity }) => severity).toSorted()
     expect(await severities('?severity=high')).toEqual(['high', 'high'])
     expect(await severities('?severity=high,low')).toEqual(['high', 'high', 'low', 'low'])
@@ -337,104 +319,9 @@ describe('listing findings', () => {
     },
   )
 
-  test('updated_since also returns changes of the half minute before, which may have been committed later', async () => {
-    const tenant = newTenant()
-    await service.call(tenant, 'POST', path, { body: findingBody() })
-    const [finding] = await list(tenant)
-    const changed = finding?.updated_at ?? ''
-    const after = (ms: number) => new Date(Date.parse(changed) + ms).toISOString()
-    for (const [ms, length] of [
-      [0, 1],
-      [30_000, 1],
-      [30_001, 0],
-    ] as const) {
-      expect(await list(tenant, `?updated_since=${after(ms)}`), String(ms)).toHaveLength(length)
-    }
-    expect(await list(tenant, '?updated_since=0001-01-01T00:00:00Z')).toHaveLength(1)
-    expect(await list(tenant, '?updated_since=9999-12-31T23:59:59Z')).toHaveLength(0)
-    expect((await get(tenant, '?updated_since=9999-12-31T23:59:59-23:59')).status).toBe(400)
-    expect(await list(tenant, '?updated_since=2020-01-01T00:00:00%2B02:00')).toHaveLength(1)
-  })
-
-  test.each([
-    '2026-01-01T00:00:00Z_1',
-    '2026-02-30T00:00:00.000Z_1',
-    '2026-01-01T00:00:00.000Z_',
-    '2026-01-01T00:00:00.000Z_01',
-  ])('the invalid updated_since %s is rejected', async (given) => {
-    const answer = await get(newTenant(), `?updated_since=${given}`)
-    expect(answer.status).toBe(400)
-    expect(problemSchema.parse(answer.json).errors?.[0]?.parameter).toBe('updated_since')
-    expect((await get(newTenant(), '?updated_since=2026-01-01T00:00:00.000Z_1')).status).toBe(200)
-  })
-})
-
-const headerOf = (answer: Awaited<ReturnType<typeof get>>) => String(answer.headers['postern-next-updated-since'])
-const titles = (answer: Awaited<ReturnType<typeof get>>) =>
-  readFindings
-    .parse(answer.json)
-    .map(({ title }) => title)
-    .toSorted()
-const create = async (tenant: Principal, title: string) =>
-  await service.call(tenant, 'POST', path, { body: findingBody({ title }) })
-
-/** Changes the finding `First` in a transaction that began an hour ago, and commits when told. */
-function beginLateChange({ tenantId }: Principal) {
-  const [begun, mayCommit] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const done = service.asSuperuser.system(async (tx) => {
-    await tx.execute({
-      text: `update findings.finding set title = 'Late', version = version + 1, updated_at = now() - interval '1 hour'
-        where tenant_id = $1 and title = 'First'`,
-      values: [tenantId],
-    })
-    await tx.execute({
-      text: `update tenancy.change_batch set began_at = now() - interval '1 hour'
-        where tenant_id = $1 and made_by = pg_current_xact_id()`,
-      values: [tenantId],
-    })
-    begun.resolve()
-    await mayCommit.promise
-  })
-  return { begun: Promise.race([begun.promise, done]), commit: async () => (mayCommit.resolve(), await done) }
-}
-
-describe('an incremental load', () => {
-  test.each(['application/json', 'application/x-ndjson'])(
-    'loses no change that is committed late, as %s',
-    async (accept) => {
-      const tenant = newTenant()
-      await create(tenant, 'First')
-      await create(tenant, 'Second')
-      const late = beginLateChange(tenant)
-      await late.begun
-      const first = await service.call(tenant, 'GET', path, { headers: { accept } })
-      expect(first.text).not.toContain('Late')
-      const mark = headerOf(first)
-      await late.commit()
-      expect(titles(await get(tenant, `?updated_since=${mark}`))).toEqual(['Late', 'Second'])
-      // Without the position, the time is too late for it.
-      expect(titles(await get(tenant, `?updated_since=${mark.split('_', 1)[0]}`))).toEqual(['Second'])
-    },
-  )
-
-  test('gets a late change once, whether or not the feed has its position yet', async () => {
-    const tenant = newTenant()
-    await create(tenant, 'First')
-    const late = beginLateChange(tenant)
-    await late.begun
-    const mark = headerOf(await get(tenant))
-    await late.commit()
-    const waiting = await get(tenant, `?updated_since=${mark}`)
-    expect(titles(waiting)).toEqual(['Late'])
-    await service.call(tenant, 'GET', '/api/v1/changes')
-    const placed = await get(tenant, `?updated_since=${mark}`)
-    expect(titles(placed)).toEqual(['Late'])
-    expect(titles(await get(tenant, `?updated_since=${headerOf(placed)}`))).toEqual([])
-  })
-
   test('has everything in the body with envelope=true, page by page', async () => {
     const tenant = newTenant()
-    await manyFindings(tenant, 5)
+    await insertManyFindings(service, tenant, 5)
     const pageSchema = z.strictObject({
       items: z.array(z.looseObject({ id: z.string() })),
       next: z.string().nullable(),
@@ -447,7 +334,7 @@ describe('an incremental load', () => {
     for (let next: string | null = '?envelope=true&limit=2&count=true&sort=created_at'; next !== null;) {
       const answer = await get(tenant, next)
       const page: z.infer<typeof pageSchema> = pageSchema.parse(answer.json)
-      expect(page.next_updated_since).toBe(headerOf(answer))
+      expect(page.next_updated_since).toBe(String(answer.headers['postern-next-updated-since']))
       ids.push(...page.items.map(({ id }) => id))
       totals.push(page.total)
       if (page.next !== null) expect(new URLSearchParams(page.next).get('cursor')).toBe(page.next_cursor)
@@ -460,34 +347,6 @@ describe('an incremental load', () => {
     const both = await get(tenant, '?envelope=true&format=csv')
     expect([both.status, problemSchema.parse(both.json).errors]).toMatchObject([400, [{ parameter: 'envelope' }]])
     expect((await get(tenant, '?format=xlsx')).status).toBe(400)
-  })
-
-  test('has the mark of its first page on every page', async () => {
-    const tenant = newTenant()
-    for (const title of ['First', 'Second', 'Third']) await create(tenant, title)
-    const first = await get(tenant, '?limit=1')
-    await create(tenant, 'Fourth')
-    await service.call(tenant, 'GET', '/api/v1/changes')
-    const second = await get(tenant, nextOf(first.headers['link']))
-    const third = await get(tenant, nextOf(second.headers['link']))
-    expect(headerOf(first)).toMatch(/Z_[0-9]+$/)
-    expect([headerOf(second), headerOf(third)]).toEqual([headerOf(first), headerOf(first)])
-    expect(headerOf(await get(tenant, '?limit=1'))).not.toBe(headerOf(first))
-    expect(titles(await get(tenant, `?updated_since=${headerOf(third)}`))).toContain('Fourth')
-  })
-
-  test.each([
-    '/api/v1/findings',
-    '/api/v1/recommendations',
-    '/api/v1/action-plans',
-    '/api/v1/findings/ref:F-2026-0001/recommendations',
-    '/api/v1/findings/ref:F-2026-0001/action-plans',
-  ])('%s hands out the next updated_since, and accepts it', async (target) => {
-    const tenant = newTenant()
-    await manyFindings(tenant, 1)
-    const answer = await service.call(tenant, 'GET', target)
-    expect([answer.status, headerOf(answer)]).toEqual([200, expect.stringMatching(/Z_[0-9]+$/)])
-    expect((await service.call(tenant, 'GET', `${target}?updated_since=${headerOf(answer)}`)).status).toBe(200)
   })
 })
 

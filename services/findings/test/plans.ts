@@ -3,7 +3,6 @@ import { expect } from 'vitest'
 import { type FindingsUnderTest, type Principal, openFinding, path } from './service.ts'
 
 export const plans = '/api/v1/action-plans'
-/** Returns the day (UTC) this many days from now. */
 export const day = (days: number): string => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10)
 export const planBody = { title: 'Recertify', owner: { email: 'ada@example.org' }, due_date: day(30) }
 export const evidence = {
@@ -12,11 +11,9 @@ export const evidence = {
   size: 10,
 }
 
-/** Returns the pointers of a problem document. */
 export const pointers = (json: unknown): (string | undefined)[] | undefined =>
   problemSchema.parse(json).errors?.map(({ pointer }) => pointer)
 
-/** Requests about action plans. */
 export function planCalls(service: () => FindingsUnderTest) {
   const propose = async (tenant: Principal, findingId: string, given: object = {}) =>
     await service().call(tenant, 'POST', `${path}/${findingId}/action-plans`, { body: { ...planBody, ...given } })

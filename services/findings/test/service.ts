@@ -23,7 +23,6 @@ export interface FindingsUnderTest extends SignedCaller {
   readonly url: string
   /** Signs with an unknown key. */
   readonly stranger: SignedCaller
-  /** Signs as the universe service. */
   readonly asUniverse: SignedCaller
   /** Returns the headers of one signed request whose assertion is `ago` seconds old. */
   signedHeaders(
@@ -39,13 +38,11 @@ export interface FindingsUnderTest extends SignedCaller {
   readonly asService: TenantDb
   /** The database without row-level security. */
   readonly asSuperuser: TenantDb
-  /** The assertion keys of the database. */
   readonly assertionKeys: string
   assertionOf(tenantId: string): { readonly assertion: string }
   readonly universe: SpawnedUniverse | undefined
   /** The references that the service looked up in other services. */
   readonly asked: readonly object[]
-  /** The log lines of the service. */
   readonly logs: string[]
   close(): Promise<void>
 }
@@ -55,7 +52,6 @@ export interface Principal {
   readonly scopes: readonly string[]
 }
 
-/** Signs checkpoints in tests. */
 export const checkpointKey: string = generateKeyPairSync('ed25519')
   .privateKey.export({ format: 'pem', type: 'pkcs8' })
   .toString()
@@ -179,7 +175,6 @@ export async function startFindings(
   }
 }
 
-/** Returns clients that record each lookup of references. */
 function askableBy(
   references: { readonly evidence?: Evidence } | undefined,
   { universe, evidence, asked }: Pick<Deps, 'universe' | 'evidence'> & { readonly asked: object[] },
@@ -207,12 +202,10 @@ function askableBy(
 export const readFindings = z.array(findingSchema)
 export const path = listFindings.path
 
-/** A tenant with a key that reads and writes findings. */
 export function newTenant(scopes: readonly string[] = ['read:findings', 'write:findings']): Principal {
   return { tenantId: crypto.randomUUID(), scopes }
 }
 
-/** Returns the body of a new finding with defaults. */
 export function findingBody(given: Partial<z.input<typeof createFindingBodySchema>> = {}): object {
   return {
     title: 'Access is not recertified',
@@ -231,7 +224,6 @@ export const completeFields = {
   entity_ids: ['019a9c1e-7d3b-7cc2-9a55-0d7d2c9be0e1'],
 }
 
-/** Creates an open finding and returns it. */
 export async function openFinding(service: FindingsUnderTest, tenant: Principal, given: object = {}): Promise<Finding> {
   const body = { ...findingBody(), ...completeFields, status: 'open', ...given }
   const answer = await service.call(tenant, 'POST', path, { body })
@@ -255,7 +247,6 @@ export async function appendToLog(tx: Tx, tenantId: string, findingId: string, g
   })
 }
 
-/** Creates a closed finding and returns its open version. */
 export async function closedFinding(
   service: FindingsUnderTest,
   tenant: Principal,

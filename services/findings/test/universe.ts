@@ -4,7 +4,6 @@ import { expect } from 'vitest'
 
 export type SpawnedUniverse = Awaited<ReturnType<typeof spawnUniverse>>
 
-/** The real universe service as a process on the same database. */
 export async function spawnUniverse(database: TestDatabase, findingsRing: string) {
   const syncRing = randomRing()
   const universe = await spawnTestService('universe', {
@@ -25,7 +24,7 @@ export async function spawnUniverse(database: TestDatabase, findingsRing: string
   })
   return {
     url,
-    /** Pushes as the sync service does: `path` is below /internal/v1. */
+    /** `path` is below /internal/v1. */
     push: async (tenantId: string, path: string, body: object) => {
       const answer = await sync.call(
         { tenantId, kind: 'service', id: 'inline', label: 'Inline push' },
