@@ -51,7 +51,6 @@ export interface Started {
   stop(): Promise<void>
 }
 
-/** In alternating order. */
 export async function compare(start: () => Promise<Started>, options: CompareOptions): Promise<Measured[]> {
   const results = new Map<string, MeasuredRound[]>()
   for (let at = 0; at < options.starts; at += 1) {

@@ -15,7 +15,6 @@ export interface Filling {
   readonly others: number
   readonly perOther: number
   readonly entriesPerFinding: number
-  /** By the clock of `performance.now`. */
   readonly deadline: number
 }
 
@@ -65,7 +64,6 @@ export async function fillFindings(sql: Client, filling: Filling, helper?: Clien
   )
   for (const filler of fillers) await filler.query('set session_replication_role = origin')
   await sql.query('vacuum analyze findings.finding, findings.finding_entity')
-  // No list reads the log, so it needs no vacuum.
   await sql.query('analyze findings.tracker_log')
   await sql.query('checkpoint')
   const { rows } = await sql.query<{ tenants: number; findings: number; entries: number }>(

@@ -95,7 +95,6 @@ export async function measureFindingsScale(system: System, plan: ScalePlan): Pro
       if (next === undefined) throw new Error(`there is no page behind page ${number}`)
       target = next
     }
-    // The machine's speed changes.
     const times = { first: [] as number[], deep: [] as number[] }
     for (let turn = 0; turn < 3; turn += 1) {
       times.first.push(await time(firstPage))

@@ -177,7 +177,6 @@ async function compareBusy(
   }))
   try {
     await Promise.all(lanes.map(async ({ sql }) => await sql.connect()))
-    // Prepared before the measurement.
     const signed: ReturnType<typeof gateway.sign>[] = []
     const ways: Readonly<Record<'service' | 'rows' | 'json', (lane: (typeof lanes)[number]) => Promise<number>>> = {
       service: async ({ service }) => await read(service, signed.pop() ?? gateway.sign(reader, 'GET', target)),
@@ -272,12 +271,10 @@ async function findingsOf(client: Client, headers: Readonly<Record<string, strin
   return countFindings(await promise)
 }
 
-/** No way has a fixed position. */
 function turned<One>(ways: readonly One[], turn: number): readonly One[] {
   return ways.map((_, at) => ways[(at + turn) % ways.length]).filter((way) => way !== undefined)
 }
 
-/** The machine's speed drifts. */
 function apart(ours: readonly number[], theirs: readonly number[]): number {
   return round(middleMean(ours.map((figure, turn) => figure / (theirs[turn] ?? Number.NaN))))
 }

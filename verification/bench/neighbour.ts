@@ -42,7 +42,6 @@ export async function measureNeighbour(
       keys: reading,
       mayFail: 1,
     })
-  // The first round is a warm-up.
   await read(2)
   const quiet = await read(seconds)
   const unread = pipelineWithoutReading(gateway, keyOf(attacking.prefix, 0))

@@ -32,7 +32,6 @@ export async function measureParallelWrites(
     const many = Array.from({ length: clients }, () => randomUUID())
     const made = { one: 0, many: 0 }
     let failures = 0
-    // The first round is a warm-up.
     for (let turn = 0; turn <= rounds; turn += 1) {
       const ofMany = await create(system, { tenants: many, clients, seconds })
       const ofOne = await create(system, { tenants: [one], clients, seconds })

@@ -32,7 +32,6 @@ export interface Parts {
   readonly answered: number | undefined
   readonly forwarded: number | undefined
   readonly http: number | undefined
-  /** Forwarding without the signature. */
   readonly forward: number | undefined
 }
 
@@ -214,7 +213,6 @@ export async function measureParts(
           let before: number | undefined
           const { requests } = await runOwn({ ...load, url: url + path }, () => void (before = cpuOf(measured)))
           const after = cpuOf(measured)
-          // The first round is a warm-up.
           if (turn > 0 && before !== undefined && after !== undefined) seen.push((after - before) / requests)
         }
       }

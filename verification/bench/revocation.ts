@@ -50,7 +50,6 @@ async function measure(
   const clients = system.stack.gateways.slice(0, gateways).map((origin) => new Client(origin))
   const successes: number[] = []
   const refusals: number[] = []
-  // The first is a warm-up.
   for (let turn = 0; turn <= revocations; turn += 1) {
     const { success, refused } = await revokeOne(system, clients)
     if (turn === 0) continue

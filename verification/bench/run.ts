@@ -268,7 +268,6 @@ function whatMoved(former: Results | undefined, results: Results): Moved[] | und
 try {
   const parts = chosen()
   if (against !== undefined && !parts.includes('parts')) throw new Error('--against compares parts, which are left out')
-  // Read before it is overwritten.
   const former: Results | undefined = against === undefined ? undefined : JSON.parse(await readFile(against, 'utf8'))
   if (former !== undefined && !('yardsticks' in (former.parts.parts?.figures ?? {}))) {
     throw new Error(`${against} has no parts, or none with yardsticks: measure them once more there`)

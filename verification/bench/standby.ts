@@ -68,7 +68,6 @@ export async function startDistantStandby(
   try {
     await primary.query(`select pg_backup_start('bench', true)`)
     const source = await realpath(join(cluster.home, 'postgres'))
-    // The server runs as the owner of the data.
     await execute('cp', ['--archive', source, join(home, 'postgres')])
     const { rows } = await primary.query<{ labelfile: string }>('select labelfile from pg_backup_stop(false)')
     const data = join(home, 'postgres', 'data')

@@ -211,14 +211,12 @@ async function openImporter({
       })
       let run = runSchema.parse(await answer.body.json())
       while (run.finished_at === null) {
-        // Each poll costs what is measured.
         await delay(250)
         const asked = await request(`${gateway}/api/v1/sync-runs/${run.id}`, { headers })
         run = runSchema.parse(await asked.body.json())
         if (run.status === 'needs_approval') throw new Error('the run waits for approval')
       }
       if (run.status !== 'succeeded') throw new Error(`the run has ${run.status}: ${run.failure?.message ?? ''}`)
-      // All clocks are this machine's.
       return (Date.parse(run.finished_at) - startedAt) / 1000
     },
   }

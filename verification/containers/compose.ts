@@ -49,7 +49,6 @@ export interface Compose {
 export async function composeUp(engine: Engine, images: Images): Promise<Compose> {
   const home = await mkdtemp(join(tmpdir(), 'postern-compose-'))
   const ports = new Set<number>()
-  // No port is chosen twice.
   while (ports.size < 6) ports.add(await findFreePort())
   const [first = 0, second = 0, firstAdmin = 0, secondAdmin = 0, consolePort = 0, signInPort = 0] = ports
   const trust = join(home, 'trust')
@@ -112,7 +111,6 @@ const readyAt = (port: number): string => `http://127.0.0.1:${port}/internal/hea
 const signInName = 'sign-in.example'
 
 async function makeTrust(folder: string, postgresUid: number): Promise<void> {
-  // Containers read it as another user.
   await mkdir(folder, { mode: 0o755 })
   const authority = await makeTestAuthority(folder)
   await authority.issue(signInName)
@@ -169,7 +167,6 @@ async function overlayFor(
         volumes: [...volumes, trusted],
         ports: [`127.0.0.1:${port}:8080`, `127.0.0.1:${secondAdmin}:9080`],
       },
-      // No image contains it.
       'sign-in': {
         image: images.postern,
         user: `${process.getuid?.() ?? 0}:${process.getgid?.() ?? 0}`,

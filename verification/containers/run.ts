@@ -42,7 +42,6 @@ async function testContainers(isBounded: boolean, args: readonly string[]): Prom
       return await runVitest(args, {
         ...engine.env,
         [installationVariable]: state,
-        // Memory use is measured elsewhere.
         POSTERN_TEST_UPLOAD_MIB: '64',
         // This image is not available everywhere.
         TESTCONTAINERS_RYUK_DISABLED: 'true',
@@ -56,7 +55,6 @@ async function testContainers(isBounded: boolean, args: readonly string[]): Prom
 }
 
 async function runVitest(args: readonly string[], env: Readonly<Record<string, string>>): Promise<number> {
-  // Beside the report of the other tests.
   const errors = `--reporter=${join(root, 'packages', 'local-stack', 'errors-reporter.mjs')}`
   const report = ['--reporter=default', '--reporter=json', errors, '--outputFile.json=.test-reports/containers.json']
   const child = spawn('vitest', ['run', '--config', 'verification/containers/vitest.config.ts', ...report, ...args], {

@@ -85,7 +85,6 @@ export async function startTestRedis(): Promise<TestRedis> {
     console: randomPassword(),
     admin: randomPassword(),
   }
-  // Redis expects one word of the rule per argument.
   const users = formatRedisUsers(passwords).flatMap((line) => ['--user', ...line.split(' ').slice(1)])
   const urlOf = (login: RedisLogin): string => `redis://${redisUserName(login)}:${passwords[login]}@127.0.0.1:${port}`
   const launch = async (): Promise<StartedTestContainer> =>

@@ -36,7 +36,6 @@ export default defineConfig({
     fileParallelism: false,
     testTimeout: 600_000,
     hookTimeout: 300_000,
-    // As in the other configuration.
     expect: { poll: { timeout: 30_000 } },
     chaiConfig: { truncateThreshold: 0 },
     reporters: ['default'],

@@ -114,7 +114,6 @@ function fillContent(pool: Pool, content: string | Buffer): string | Buffer {
   return Buffer.from(pool.fill(content.toString('latin1')), 'latin1')
 }
 
-/** Whether the operation always returns 501. */
 export function isUnsupported({ problems }: Route): boolean {
   return problems.includes('not_implemented')
 }
@@ -134,7 +133,6 @@ function faultOf(route: Route, request: FilledRequest, answer: CheckedAnswer, ca
   }
   const refusal = reasonToRefuse(route, request)
   if (refusal !== undefined && answer.status < 400) return `The request should be rejected: ${refusal}.`
-  // SCIM errors have no pointers.
   if (request.body?.spoiled !== undefined && route.body !== undefined && route.dialect === undefined)
     return faultOfRefusal(request.body.spoiled, request, answer)
   return undefined

@@ -1,4 +1,3 @@
-/** Returns everything that a list yields, in order. */
 export async function collect<T>(list: AsyncIterable<T>): Promise<T[]> {
   const all: T[] = []
   for await (const each of list) all.push(each)

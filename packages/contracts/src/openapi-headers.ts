@@ -152,7 +152,6 @@ export function headerParameters(route: Route): Json[] {
   if (isRequired || route.problems.includes('precondition_failed')) {
     list.push(parameter('If-Match', 'The entity tag of the resource as you read it', '"3.2026-11-21"', isRequired))
   }
-  // tus has its own checksum.
   if (problemsOf(route).has('digest_mismatch') && !route.problems.includes('unsupported_protocol')) {
     const algorithms = route.body === undefined ? 'sha-256' : 'sha-256 or sha-512'
     list.push(

@@ -13,7 +13,6 @@ export function onceOrRepeated(
   })
 }
 
-/** Checks nothing. */
 export function withCommas(pattern: string, most: number): z.ZodType {
   return z.string().meta({ pattern: `^(?:${pattern})(?:,(?:${pattern})){1,${most - 1}}$` })
 }

@@ -131,7 +131,6 @@ function userList({ passwords }: Secrets): string {
     .join('\n')
 }
 
-/** Compose and manifests mount the users at this path. */
 const redisConfiguration = [
   'aclfile /etc/postern/secrets/users.acl',
   'save ""',
@@ -154,7 +153,6 @@ interface AccessKey {
   readonly secret: string
 }
 
-/** The one in use first, the other during a rotation. */
 function accessKeys(passwords: string): readonly [AccessKey, ...AccessKey[]] {
   const [first, ...others] = parseLoginPasswords(passwords)
   return [accessKey(first), ...others.map(accessKey)]

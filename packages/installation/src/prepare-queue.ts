@@ -12,7 +12,6 @@ export async function prepareQueue(migratorUrl: string): Promise<void> {
       schedule: false,
       registerInstance: false,
     })
-    // Failures also reject the call.
     boss.on('error', () => undefined)
     await boss.start()
     for (const { name, ...options } of syncQueues) {

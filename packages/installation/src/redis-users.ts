@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
 import { parseLoginPasswords } from '@postern/tenant-db'
 
-/** Each logs in as its own user. */
 export const redisClients = ['keys', 'gateway', 'console'] as const
 export type RedisClientName = (typeof redisClients)[number]
 

@@ -15,7 +15,6 @@ import {
   signingKeyFiles,
 } from './secrets.ts'
 
-/** Two are accepted during a rotation. */
 const passwords = [
   ...passwordNames.filter((name) => name !== 'superuser' && name !== 'migrator').map((name) => `password-${name}`),
   sharedRedisPasswordFile,

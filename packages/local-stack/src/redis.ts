@@ -76,7 +76,6 @@ function configuration(bind: string, port: number, passwords: RedisPasswords): s
   ].join('\n')
 }
 
-/** Returns undefined while the server starts. */
 export async function answersPing(port: number, password?: string): Promise<true | undefined> {
   const { promise, resolve } = Promise.withResolvers<true | undefined>()
   const socket = connect({ host: loopback, port })

@@ -40,7 +40,6 @@ export interface ServicesOptions {
   readonly env?: Readonly<Record<string, string>>
   readonly route?: Route | undefined
   readonly sources?: string | undefined
-  /** Default: all. */
   readonly fromSources?: readonly (Upstream | 'gateway')[] | undefined
   readonly signal?: AbortSignal
 }
@@ -234,7 +233,6 @@ export function programOf(kind: Upstream | 'gateway' | 'postern' | 'start'): str
   return ensurePrograms().pathOf(kind)
 }
 
-/** Another release may know settings by former names. */
 function isFromSources(
   kind: Upstream | 'gateway',
   { sources, fromSources }: Pick<ServicesOptions, 'sources' | 'fromSources'>,

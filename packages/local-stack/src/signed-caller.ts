@@ -13,7 +13,6 @@ import type { Dispatcher } from 'undici'
 
 export interface SignedCallerOptions {
   readonly baseUrl: string
-  /** Such as `findings` or `operator`. */
   readonly keyName: string
   readonly ring: string
   readonly assertionKeys: string

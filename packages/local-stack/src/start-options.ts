@@ -6,7 +6,6 @@ export interface StartOptions {
   readonly home: string
   /** POSTERN_PORT, default 8080. More gateways count upward. */
   readonly port: number
-  /** POSTERN_GATEWAYS, default 1. */
   readonly gateways: number
   /** POSTERN_CONSOLE_PORT. Undefined: 8090, or a free port if that is taken. */
   readonly consolePort: number | undefined

@@ -12,7 +12,6 @@ import { demoSchema } from '../src/seed.ts'
 import { programOf } from '../src/services.ts'
 import { patience } from '../src/testing/patience.ts'
 
-/** A run of `npm start`. */
 export interface Run {
   readonly pid: number
   readonly output: () => string
@@ -27,7 +26,7 @@ export function start(env: Record<string, string>): Run {
       PATH: process.env['PATH'],
       NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
       ...patience,
-      // As from `npm start`: it ends when this process does, however that ended.
+      // Ends when this process ends, like `npm start`.
       POSTERN_PARENT_FD: '3',
       ...env,
     },
@@ -42,13 +41,12 @@ export function start(env: Record<string, string>): Run {
   return { pid: child.pid ?? 0, output: () => output, ended: promise, kill: (signal) => void child.kill(signal) }
 }
 
-/** Runs a command in the clone, and gives what it prints. */
 export async function runInClone(command: string, env: Record<string, string>): Promise<string> {
   const options = { cwd: repositoryRoot, env: { ...process.env, ...env } }
   return (await promisify(execFile)('/bin/sh', ['-c', `set -e\n${command}`], options)).stdout
 }
 
-/** Waits for the line that says that all is up; fails with what was printed when the run ends before it. */
+/** Waits for the line that says that everything is up. */
 export async function untilReady(run: Run): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const look = setInterval(() => /^postern ready /m.test(run.output()) && resolve(), 20)
@@ -62,7 +60,7 @@ export async function untilReady(run: Run): Promise<void> {
   }
 }
 
-/** Numbers of all processes whose command or open files name the home. */
+/** Returns the ids of processes whose command or open files name the home. */
 export async function processesOf(home: string): Promise<number[]> {
   const found: number[] = []
   for (const name of await readdir('/proc')) {
@@ -81,17 +79,14 @@ export async function untilAllGone(pids: readonly number[]): Promise<void> {
 export interface Reader {
   readonly get: (target: string) => Promise<{ status: number; json: Record<string, unknown> }>
   readonly list: (target: string) => Promise<Record<string, unknown>[]>
-  /** How many the tenant has, of those that a filter leaves, such as `&actor=demo`. */
+  /** `filter`: such as `&actor=demo`. */
   readonly count: (kind: string, filter?: string) => Promise<number>
-  /** Fails unless the answer is 200. */
   readonly text: (target: string, accept: string) => Promise<string>
-  /** The change feed, page after page, from what is kept to its end. */
+  /** The whole change feed. */
   readonly changes: () => AsyncGenerator<Change>
 }
 
-/** Reads the API with a key. */
 export function readerOf(port: number, key: string | undefined): Reader {
-  // Retries while the gateway has no lease, as on a busy machine.
   const call = async (target: string, headers: Record<string, string> = {}): Promise<Response> => {
     for (;;) {
       const answer = await fetch(`http://${loopback}:${port}/api/v1/${target}`, {
@@ -124,10 +119,7 @@ export function readerOf(port: number, key: string | undefined): Reader {
   }
 }
 
-/**
- * How many of each kind of resource a tenant has; of entries of the log, those of the demo: one more comes at midnight (UTC), when the
- * acceptance ends that was until the day of the start.
- */
+/** Counts resources by kind. Of the log, only entries of the demo count, because one more comes at midnight (UTC). */
 export async function countsOf({ count }: Reader): Promise<number[]> {
   const kinds = [
     'findings',
@@ -141,11 +133,9 @@ export async function countsOf({ count }: Reader): Promise<number[]> {
   return await Promise.all(kinds.map((kind) => count(kind, kind === 'remediation-log' ? '&actor=demo' : '')))
 }
 
-/** What `npm start` has written of the demo tenants. */
 export const readDemo = async (home: string) =>
   demoSchema.parse(JSON.parse(await readFile(join(home, 'demo.json'), 'utf8')))
 
-/** Empty for a process that has ended meanwhile, as sessions of the database do. */
 export async function readOfProcess(pid: number, name: 'cmdline' | 'environ'): Promise<string> {
   try {
     return await readFile(`/proc/${pid}/${name}`, 'utf8')

@@ -399,7 +399,6 @@ function parseBody(request: FastifyRequest, registration: Registration): unknown
   }
   if (request.body instanceof ReadBody) return request.body.value
   if (body === undefined) return undefined
-  // No parser sees a body that was lost completely.
   if (request.body === undefined) assertDigest(request.headers['content-digest'], noBytes)
   const given = isFromClient(registration) ? normalizeBody(request.body, contract?.exactMembers) : request.body
   return parse(body, given, 'invalid_content', 'body', contract?.path)
@@ -454,7 +453,6 @@ function assertInContract(contract: Route, status: number, body: unknown): void 
 }
 
 function assertFits(contract: Route, schema: z.ZodType, body: unknown): void {
-  // As a client reads it, without unknown members.
   const sent: unknown = JSON.parse(JSON.stringify(body))
   if (!isDeepStrictEqual(schema.parse(sent), sent)) {
     throw new Error(`${contract.id} answers with members that its contract does not have`)

@@ -55,7 +55,6 @@ export interface Attempt extends Keeping {
 export interface Repetition {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
-  /** Null: no body. */
   readonly body: string | null
 }
 
@@ -228,7 +227,6 @@ function attemptOf({
           log.warn({ event: 'answer_not_kept', request_id: request.id, reason: 'taken over' })
         }
       } catch (error) {
-        // Only a repetition will not find its answer.
         log.warn({ event: 'answer_not_kept', request_id: request.id, err: error })
       }
     },

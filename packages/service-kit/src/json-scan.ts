@@ -59,7 +59,6 @@ const closeBrace = 0x7d
 const exactDigits = 15
 const printedDigits = 17
 
-/** Comparing is cheaper than a set. */
 const fewNames = 12
 
 class Scanner {
@@ -176,7 +175,6 @@ class Scanner {
     for (;;) {
       const code = text.charCodeAt(at)
       if (code === quote) break
-      // Also for NaN, the end of the text.
       if (!(code >= space)) this.#fail('syntax', at)
       if (code === backslash) {
         isPlain = false

@@ -33,7 +33,6 @@ export function hintForWord(issue: z.core.$ZodIssue, value: unknown): string {
   return typeof given === 'string' ? didYouMean(given, issue.values.map(String)) : ''
 }
 
-/** A parameter with several values separates them by commas. */
 function memberOf(within: unknown, part: PropertyKey): unknown {
   if (typeof within === 'string' && typeof part === 'number') return within.split(',')[part]
   return typeof within === 'object' && within !== null ? Reflect.get(within, part) : undefined

@@ -37,7 +37,6 @@ export function contractList<const R extends Route, Item extends object>(
     assertPagedEnvelope(isPage, input.query)
     if (isPage) return await pageThatFits(page, input, memory)
     const items = await begun(checked(app, route, all(input)))
-    // A HEAD reads no rows.
     const fields = fieldsAsked(input.query)
     const sent =
       input.raw.method === 'HEAD'
@@ -221,7 +220,6 @@ function adaptiveReader<Item>(
   }
 }
 
-/** `load` returns at most `size` items after a key. */
 export async function* allPages<Item, Key>(
   { share }: RequestContext,
   after: Key | undefined,
@@ -284,7 +282,6 @@ export async function* streamList<Item, Key, Tx>(
   for await (const items of source.follow(context, async (tx) => list(tx, from, noLimit), size)) yield* items
 }
 
-/** An immediate failure becomes a problem document. */
 async function begun<Item>(items: AsyncIterable<Item>): Promise<AsyncIterable<Item>> {
   const iterator = items[Symbol.asyncIterator]()
   let first: IteratorResult<Item> | undefined = await iterator.next()

@@ -24,7 +24,6 @@ export function createLogger(options: {
       timestamp: () => `,"time":"${new Date().toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: describeError },
-      // pino would write the message of `err`.
       errorKey: 'error',
       ...(options.fields === undefined ? {} : { mixin: options.fields }),
     },

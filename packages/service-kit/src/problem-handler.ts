@@ -85,7 +85,6 @@ async function sendProblem(request: FastifyRequest, reply: FastifyReply, error: 
     .header('x-request-id', request.id)
     .header('cache-control', 'no-store')
     .type(isScim ? scimMediaType : problemMediaType)
-    // fastify would add a charset to text.
     .send(Buffer.from(JSON.stringify(document)))
 }
 

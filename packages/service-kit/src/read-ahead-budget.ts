@@ -10,7 +10,6 @@ const requestBytes = 6 * 1024
 const bodyBytes = 4 * 1024
 /** A read returns up to 64 KiB, and Node stops reading once more than 16 KiB wait. */
 const mostBodyBytes = 80 * 1024
-/** Requests without bodies must still fit. */
 const bodyShare = 0.75
 
 export function createReadAheadBudget(maxBytes: number): ReadAheadBudget {

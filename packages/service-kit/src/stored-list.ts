@@ -16,7 +16,6 @@ type PagedRoute = Route & { readonly query: z.ZodType<PageInput['query']> }
 
 export interface StoredList<R extends Route, Tx, Asked, Row, Key> {
   readonly source: ListSource<Tx>
-  /** Rows in memory. Default: 500. */
   readonly exportBatch?: number
   key(input: ContractInput<R>): z.ZodType<Key>
   asked(input: ContractInput<R>): Asked | Promise<Asked>

@@ -6,7 +6,6 @@ import { ProblemError } from './problem.ts'
 import { type WaitingLine, type WaitingRequest, createWaitingLine } from './waiting-line.ts'
 
 export interface ShareLimits {
-  /** Until their answers have been read. */
   readonly maxRequests: number
   readonly maxLargeAnswers: number
   readonly maxBytes: number
@@ -16,7 +15,6 @@ const maxReadingBytes = 1024 * 1024
 /** Repeating rejected requests must cost little. */
 const maxWaitMs = 5_000
 const activeMs = 1_000
-/** In milliseconds and as a multiple of the page's time. */
 const maxPauseMs = 1_000
 const maxPauses = 3
 

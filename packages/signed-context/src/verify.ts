@@ -50,7 +50,6 @@ export interface Verifier {
 export interface VerifierOptions {
   /** Default 30,000 ms. Stops requests of a gateway that paused between its decision and sending. */
   readonly maxAgeMs?: number
-  /** Default 5,000 ms. */
   readonly maxAheadMs?: number
   /** Further signatures are rejected. The default of 1,000,000 is enough for 15,000 requests a second. */
   readonly maxNonces?: number

@@ -4,7 +4,6 @@ const specials = /["\\]/g
 /** Undefined is null. Faster than the arrays of `pg`. */
 export function arrayLiteral(values: readonly unknown[]): string {
   if (values.every(isPlain)) {
-    // Without characters to escape, JSON is already the literal.
     const json = JSON.stringify(values)
     if (!json.includes('\\')) return `{${json.slice(1, -1)}}`
   }

@@ -29,12 +29,10 @@ const ownAllowances = {
     // The change feed's triggers record the row's own tenant and are never called directly.
     'tenancy.note_changes()',
     'tenancy.note_event()',
-    // Only definers with a schedule call it.
     'tenancy.list_event_readers()',
     'tenancy.end_changes()',
     'tenancy.sequence_changes()',
     'tenancy.count_new_links()',
-    // For work that the tenant requested, in its own transaction.
     'tenancy.hold_work(uuid,uuid)',
     'tenancy.issue_for_run(uuid,uuid)',
     'tenancy.is_work_suspended(uuid,uuid)',

@@ -102,7 +102,6 @@ async function closeOthers(client: Client): Promise<void> {
         `grant connect on database ${database} to pg_monitor; revoke connect, temporary on database ${database} from public`,
       )
     } catch (error) {
-      // A managed cluster may not allow this.
       if (!isState(error, '42501')) throw error
     }
   }

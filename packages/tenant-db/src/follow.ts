@@ -8,7 +8,6 @@ import { DatabaseUnavailableError } from './sql-error.ts'
 const longestMs = 3_600_000
 /** Much shorter than idle_in_transaction_session_timeout. */
 const stayAwakeMs = 3_000
-/** The first batch, before row sizes are known. */
 const firstRows = 8
 const partBytes = 4 * 1024 * 1024
 const placeWithinMs = 15_000
@@ -57,7 +56,6 @@ async function* batches<Item>(
       const wanted = Math.min(size, count)
       const rows = await session.query<Row>({ text: `fetch forward ${wanted} from following`, values: [] })
       isOver = rows.length < wanted
-      // From the previous batch, because rows have any length.
       count = Math.max(1, Math.min(2 * wanted, Math.floor((partBytes * rows.length) / (1 + lengthOf(rows)))))
       return rows
     },

@@ -8,13 +8,11 @@ import { ownerRole } from './roles.ts'
 
 export interface MigrateOptions {
   readonly connectionString: string
-  /** Used for bookkeeping, not created here. */
   readonly schema: string
   /** Files other than 000001_verb_noun.sql are ignored. */
   readonly directory: string | URL
 }
 
-/** Nothing was changed. */
 export class MigrationRefusedError extends Error {
   override readonly name = 'MigrationRefusedError'
 }

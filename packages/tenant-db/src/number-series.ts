@@ -2,7 +2,6 @@ import { tenantOf } from './follow.ts'
 import { type Statement, commitAsynchronously } from './session.ts'
 import type { TenantAssertion, TenantDb } from './tenant-transaction.ts'
 
-/** References such as F-2026-0042. */
 export interface NumberSeries {
   readonly name: string
   /**

@@ -101,7 +101,6 @@ export class Session implements Tx {
   readonly #budget: RowBudget | undefined
   readonly #onReturn: (() => void) | undefined
   #ended = false
-  /** Sent before the first statement. */
   #assertion: string | undefined
   #plansOnce = false
   #odd = false
@@ -231,7 +230,6 @@ export class Session implements Tx {
       else resolve(take(result))
     }
     this.#send<Row>(statement, settle, maxBytes)
-    // The failure must not end the process.
     promise.catch(ignore)
     return promise
   }

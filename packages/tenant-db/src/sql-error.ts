@@ -37,7 +37,6 @@ export class ResultTooLargeError extends Error {
   override readonly name = 'ResultTooLargeError'
 }
 
-/** Migrations have not run. */
 export class NotMigratedError extends Error {
   override readonly name = 'NotMigratedError'
 }

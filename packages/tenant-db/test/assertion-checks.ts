@@ -70,7 +70,6 @@ function refused(title: string, make: (world: AssertionWorld) => string | readon
   }
 }
 
-/** Runs the operator's work with an assertion. */
 async function askAsOperator({ keys, tables }: AssertionWorld, tenant: string, secret?: Buffer): Promise<unknown> {
   const assertion = tables.mint(tenant, secret === undefined ? {} : { secret })
   return await keys.read(assertion, async (tx) => await tx.query(sql('select tenancy.assert_operator() as yes')))

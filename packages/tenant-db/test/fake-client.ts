@@ -7,7 +7,6 @@ import { Session } from '../src/session.ts'
 
 export type Answer = (error: unknown, result?: Partial<QueryResult>) => void
 
-/** The part of pg's Query that is used. */
 export interface FakeQuery extends EventEmitter {
   readonly text: string
   readonly name?: string
@@ -24,7 +23,6 @@ export class FakeClient extends EventEmitter {
   status = 'I'
   readonly connection = new EventEmitter()
 
-  /** Statements that are answered at once. */
   known: (text: string) => Partial<QueryResult> | undefined
 
   constructor(known: FakeClient['known'] = () => undefined) {
@@ -48,7 +46,6 @@ export class FakeClient extends EventEmitter {
     if (result !== undefined) answer(null, result)
   }
 
-  /** The texts of the statements. */
   get texts(): string[] {
     return this.asked.map(({ text }) => text)
   }

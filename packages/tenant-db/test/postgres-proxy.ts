@@ -4,7 +4,6 @@ import { connect, createServer } from 'node:net'
 
 /** A proxy between a client and PostgreSQL. It records the client's messages and can delay responses. */
 export interface PostgresProxy extends AsyncDisposable {
-  /** Returns the connection string through the proxy. */
   through(connectionString: string): string
   /**
    * The clients' messages since the start or `forget`: the protocol's letter with the SQL or the name of the statement.
@@ -16,7 +15,6 @@ export interface PostgresProxy extends AsyncDisposable {
   /** Delays every response until `letGo`. */
   hold(): void
   letGo(): void
-  /** Breaks all connections. */
   cut(): void
   /** Breaks the next connection when it opens. */
   refuseNext(): void

@@ -4,11 +4,9 @@ import { openPostgresProxy } from './postgres-proxy.ts'
 import type { TenantTables } from './tenant-tables.ts'
 import { createTenantTables, sql } from './tenant-tables.ts'
 
-/** Tenant tables behind a proxy that can hold, count and cut what passes. */
 export interface ProxiedTables extends AsyncDisposable {
   readonly tables: TenantTables
   readonly proxy: PostgresProxy
-  /** Opens one connection through the proxy. */
   open(options?: Partial<TenantDbOptions>): Promise<TenantDb>
 }
 

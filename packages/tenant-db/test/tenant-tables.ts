@@ -9,7 +9,6 @@ import { openTenantDb } from '../src/index.ts'
 /** A database with the tenant tables `probe.parent` and `probe.child`, on which postern_findings has all rights. */
 export interface TenantTables extends AsyncDisposable {
   readonly database: TestDatabase
-  /** Runs SQL as the owner of the tables. */
   asOwner(statements: string): Promise<void>
   /** Opens the database as postern_findings; closed with the tables. */
   open(options?: Partial<TenantDbOptions>): TenantDb
@@ -20,7 +19,6 @@ export interface TenantTables extends AsyncDisposable {
 export interface AssertionParts {
   readonly keyId?: string
   readonly secret?: Buffer
-  /** From now. */
   readonly lifetimeSeconds?: number
   readonly version?: string
 }
@@ -108,7 +106,6 @@ export async function openClient(connectionString: string): Promise<AsyncDisposa
   return { client, [Symbol.asyncDispose]: () => client.end() }
 }
 
-/** Returns a statement with its parameters. */
 export function sql(text: string, ...values: readonly unknown[]): Statement {
   return { text, values }
 }
@@ -121,7 +118,6 @@ export async function names(db: TenantDb, tenant: { readonly assertion: string }
   return rows.map((row) => row.name)
 }
 
-/** Adds a row to probe.parent as the tenant. Returns its id. */
 export async function addParent(
   db: TenantDb,
   tenant: { readonly assertion: string },

@@ -6,16 +6,13 @@ import { type CryptoKey, type JWTPayload, SignJWT, UnsecuredJWT, exportJWK, gene
 export interface Misdeed {
   readonly claims?: JWTPayload
   readonly drop?: readonly string[]
-  /** No `sid` in the ID token. */
   readonly withoutSid?: true
   /** Signed by a key that the provider does not publish. */
   readonly foreignKey?: true
   readonly unsigned?: true
   /** Signed with the client's secret: anybody who has it could. */
   readonly symmetric?: true
-  /** What the token endpoint answers instead of tokens. */
   readonly refusal?: { readonly status: number; readonly error: string }
-  /** Runs before the token endpoint answers. */
   readonly meanwhile?: () => Promise<void>
 }
 

@@ -32,9 +32,9 @@ export interface RecordedRequest {
 export interface RecordingGateway {
   readonly url: string
   readonly requests: RecordedRequest[]
-  /** What `/api/v1/whoami` answers instead of what the token says. */
+  /** Replaces the answer of `/api/v1/whoami`. */
   whoami: { readonly status: number; readonly body: unknown } | undefined
-  /** What every other path answers, in place of an echo. */
+  /** Answers every other path. Default: an echo. */
   answer: { readonly headers?: Readonly<Record<string, string>>; readonly body?: string }
   stop(): Promise<void>
 }
@@ -114,22 +114,20 @@ function nameOfTenant(id: unknown): string {
 }
 
 export interface ConsoleSystem {
-  /** As browsers reach it: where `POSTERN_CONSOLE_URL` is given, through a proxy of the test. */
+  /** `POSTERN_CONSOLE_URL`, if a test's proxy publishes the console. */
   readonly url: string
   readonly redis: TestRedis
   readonly gateway: RecordingGateway
   readonly provider: TestSignIn
   readonly console: RunningConsole
   readonly env: Readonly<Record<string, string>>
-  /** Moves the clock of the console, and of nothing else. */
   advance(ms: number): void
   readonly logs: string[]
-  /** A browser with a signed-in person of the demo. */
   signedIn(personId?: string): Promise<TestBrowser>
   stop(): Promise<void>
 }
 
-/** A console between a real provider, a real Redis and a gateway that keeps what it gets. */
+/** Starts a console with a real provider, a real Redis and a recording gateway. */
 export async function startConsoleSystem(extra: Readonly<Record<string, string>> = {}): Promise<ConsoleSystem> {
   const port = await findFreePort()
   const url = `http://127.0.0.1:${port}`
@@ -193,7 +191,6 @@ const sessionSchema = z.object({
   idle_expires_at: z.iso.datetime(),
 })
 
-/** Returns the session that pages see. Fails without one. */
 export async function readSession(browser: TestBrowser, url: string): Promise<z.infer<typeof sessionSchema>> {
   const answer = await browser.send(`${url}/auth/session`)
   if (answer.status !== 200) throw new Error(`no session: ${answer.status} ${answer.text}`)
@@ -210,7 +207,6 @@ export async function ownPage(browser: TestBrowser, url: string): Promise<Record
   }
 }
 
-/** The code of a problem document. */
 export function codeOf(text: string): string {
   return z.object({ code: z.string() }).parse(JSON.parse(text)).code
 }

@@ -27,7 +27,6 @@ import { recordFailure } from './upload/store.ts'
 
 export interface Deps {
   readonly db: TenantDb
-  /** Like `db`, for requests other than uploads. */
   readonly answering: TenantDb
   readonly answers: AnswerMemory
   readonly blobs: BlobStore

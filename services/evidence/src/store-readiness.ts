@@ -5,7 +5,6 @@ import type { BlobStore } from './blob/blob-store.ts'
 const probeEveryMs = 10_000
 const probeAtMostEveryMs = 1_000
 const probeTimeoutMs = 10_000
-/** A nearly full volume still passes the probe. */
 const uploadFailureMs = 5 * 60_000
 
 export interface StoreWatch {

@@ -22,10 +22,8 @@ interface Form {
   readonly headers: { 'content-type': string }
 }
 
-/** The parts as a body, with its content type. */
 export const form = (...parts: readonly FormPart[]): Form => formWith('a-boundary-of-the-tests', ...parts)
 
-/** The same with a boundary of one's own. */
 export function formWith(boundary: string, ...parts: readonly FormPart[]): Form {
   const pieces = parts.flatMap(({ name, content, fileName, contentType, head }) => {
     const named = fileName === undefined ? '' : `; filename="${fileName}"`

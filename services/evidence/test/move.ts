@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
-/** Runs the operator's command that moves evidence to a bucket, and gives its exit code and the last line of its log. */
+/** Returns the exit code and the last log line. */
 export async function runMove(
   env: Readonly<Record<string, string>>,
   ...args: readonly string[]

@@ -3,15 +3,13 @@ import { CreateBucketCommand, ListMultipartUploadsCommand, ListObjectsV2Command,
 import { type TestObjectStore, startTestObjectStore } from '@postern/local-stack/testing'
 import type { S3Config } from '../src/store-config.ts'
 
-/** A bucket of its own in a real object store, with a look past the service. */
+/** A bucket in a real object store. */
 export interface TestBucket {
   readonly server: TestObjectStore
   readonly config: S3Config
-  /** The same as settings of the service. */
   readonly env: Readonly<Record<string, string>>
-  /** Keys of the bucket, in order. */
   keys(prefix?: string): Promise<string[]>
-  /** Uploads that were begun and are not complete. */
+  /** Unfinished multipart uploads. */
   begun(): Promise<number>
   stop(): Promise<void>
 }
@@ -26,7 +24,7 @@ export async function startBucket(): Promise<TestBucket> {
   await client.send(new CreateBucketCommand({ Bucket: bucket }))
   return {
     server,
-    // Swift refuses the checksums that it does not know; what it checks is the digest in the signature.
+    // Swift rejects newer checksums.
     config: {
       bucket,
       prefix,

@@ -3,13 +3,11 @@ import type { Role } from '@postern/contracts'
 import type { Principal } from '@postern/local-stack/testing'
 import type { Scanner } from '../src/scan/scanner.ts'
 
-/** Somebody of a tenant with these roles, who has scopes beside them. */
 export function person({ tenantId }: Pick<Principal, 'tenantId'>, ...roles: readonly Role[]): Principal {
   const scopes = ['read:findings', 'write:evidence']
   return { tenantId, kind: 'user', id: randomUUID(), label: `Somebody, ${roles.join(' and ')}`, scopes, roles }
 }
 
-/** Finds malware where the bytes say so; what the real scanner finds is shown elsewhere. */
 export const findsMalware: Scanner = {
   begin: async () => {
     let text = ''

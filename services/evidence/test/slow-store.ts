@@ -1,14 +1,13 @@
 import { once } from 'node:events'
 import { type IncomingMessage, type ServerResponse, createServer, request } from 'node:http'
 
-/** Stands before an object store and can let it stand still, for some of what is asked of it. */
+/** A proxy in front of an object store that can delay requests. */
 export interface SlowStore {
   readonly endpoint: string
-  /** Takes requests whose method and target, as in `PUT /bucket/key`, match, body and all, and answers none of them. */
+  /** Holds requests whose method and target match, such as `PUT /bucket/key`. */
   hold(target: RegExp): void
-  /** How many are held. */
   held(): number
-  /** Answers what is held, and what comes from now on and matches, as a store that is overloaded does. */
+  /** Rejects held and further matching requests, as an overloaded store does. */
   refuse(): void
   close(): Promise<void>
 }
@@ -30,7 +29,7 @@ export async function startSlowStore(endpoint: string): Promise<SlowStore> {
       else held.add(answer.once('close', () => held.delete(answer)))
       return
     }
-    // The host that was signed stays: the store checks it.
+    // The signature covers the host.
     const { method, url, headers } = incoming
     const onward = request({ hostname, port, method, path: url, headers }, (given) => {
       answer.writeHead(given.statusCode ?? 502, given.headers)

@@ -22,12 +22,10 @@ import type { Deps } from '../src/deps.ts'
 import { evidenceService } from '../src/service.ts'
 import { spawnUniverse } from './universe.ts'
 
-/** An Ed25519 key as configuration text. */
 function makeReceiptKey(): string {
   return generateKeyPairSync('ed25519').privateKey.export({ format: 'pem', type: 'pkcs8' }).toString()
 }
 
-/** What an evidence service needs to start, with a database and a blob directory of its own. */
 export async function makeEnvironment() {
   const database = await createTestDatabase()
   const ring = randomRing()
@@ -39,7 +37,6 @@ export async function makeEnvironment() {
     POSTERN_SIGNING_EVIDENCE: ring,
     POSTERN_SIGNING_EVIDENCE_UNIVERSE: universeRing,
     POSTERN_SIGNING_FINDINGS_EVIDENCE: findingsRing,
-    // A port without a server. Requests without a test procedure do not need it.
     POSTERN_UNIVERSE_URL: 'http://127.0.0.1:9',
     POSTERN_BLOB_DIRECTORY: blobDirectory,
     POSTERN_RECEIPT_KEY: makeReceiptKey(),
@@ -64,7 +61,7 @@ export async function makeEnvironment() {
   }
 }
 
-/** An evidence service in this process beside a universe service, on real PostgreSQL and a real directory. */
+/** Starts an evidence service and a universe service. */
 export async function startEvidenceWithUniverse(extra: Record<string, string> = {}, overrides: Partial<Deps> = {}) {
   const environment = await makeEnvironment()
   const universe = await environment.spawnUniverse()
@@ -76,7 +73,7 @@ export async function startEvidenceWithUniverse(extra: Record<string, string> = 
   return { ...service, universe, close }
 }
 
-/** An evidence service in this process, on real PostgreSQL and a real directory; no universe is there. */
+/** Starts an evidence service without a universe. */
 export async function startEvidence(
   extra: Record<string, string> = {},
   overrides: Partial<Deps> = {},
@@ -100,15 +97,14 @@ export async function startEvidence(
     env: { ...env, ...extra },
     url: service.url,
     caller: caller(service.url),
-    /** Signs as the findings service. */
     asFindings: asFindings(service.url),
     database,
     logs,
     blobDirectory,
-    /** Rows of all tenants, read past row security. */
+    /** Bypasses row-level security. */
     rows: async (text: string, values: readonly unknown[] = []) =>
       await owner.system(async (tx) => await tx.query<Record<string, unknown>>({ text, values })),
-    /** Holds the lock of that name while `work` runs, which is given a count of those who wait for it. */
+    /** Holds the lock while `work` runs. `waiters` counts those who wait for it. */
     holdLock: async (name: string, work: (waiters: () => Promise<number>) => Promise<void>) => {
       const waiters = async () => {
         const text = `select from pg_locks join pg_database on pg_database.oid = pg_locks.database
@@ -121,7 +117,6 @@ export async function startEvidence(
       })
     },
     filesIn: async (folder: string) => await listFiles(join(blobDirectory, folder)),
-    /** Stops the service, and leaves its database to another. */
     stop: async () => {
       await service.close()
       await owner.close()
@@ -134,17 +129,15 @@ export async function startEvidence(
   }
 }
 
-/** An evidence service in a process of its own. `fileBlocks` limits the size of files that it can write (ulimit -f). */
+/** `fileBlocks` limits the size of its files (`ulimit -f`). */
 export async function spawnEvidence(env: Record<string, string>, fileBlocks?: number) {
   return await spawnTestService('evidence', env, { fileBlocks })
 }
 
-/** An API key of a new tenant that may upload evidence. */
 export function uploader(tenantId: string = randomUUID()): Principal {
   return { tenantId, scopes: ['write:evidence'] }
 }
 
-/** Uploads and answers the receipt; fails unless it is a 201. */
 export async function uploaded(
   caller: SignedCaller,
   principal: Principal,
@@ -176,7 +169,6 @@ export const sha256 = (bytes: string | Buffer) => createHash('sha256').update(by
 export const contentDigest = (bytes: string | Buffer) =>
   `sha-256=:${createHash('sha256').update(bytes).digest('base64')}:`
 
-/** Files below a directory, by their paths in it. */
 export async function listFiles(directory: string): Promise<string[]> {
   const entries = await readdir(directory, { recursive: true }).catch(() => [])
   const files: string[] = []

@@ -3,7 +3,6 @@ import { internalPaths } from '@postern/contracts/internal'
 import { type TestDatabase, createTestCaller, randomRing, spawnTestService } from '@postern/local-stack/testing'
 import { expect } from 'vitest'
 
-/** The real universe service, in a process of its own, on the same database. */
 export async function spawnUniverse(database: TestDatabase, evidenceRing: string) {
   const syncRing = randomRing()
   const universe = await spawnTestService('universe', {
@@ -20,7 +19,7 @@ export async function spawnUniverse(database: TestDatabase, evidenceRing: string
   const sync = createTestCaller({ baseUrl: url, keyName: 'sync-universe', ring: syncRing, assertionKeys })
   return {
     url,
-    /** Makes test procedures of a tenant with these external ids: TP-0001, TP-0002 and so on. */
+    /** Creates test procedures TP-0001, TP-0002 and so on. */
     push: async (tenantId: string, externalIds: readonly string[], fields: object = {}) => {
       const rows = externalIds.map((external_id) => ({ external_id, title: `Test ${external_id}`, ...fields }))
       const answer = await sync.call(

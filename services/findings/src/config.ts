@@ -24,7 +24,6 @@ export interface Config extends BaseConfig {
     readonly ring: KeyRing
     readonly timeoutMs: number
   }
-  /** Ed25519. The first key signs; all are published. */
   readonly checkpointKeys: SigningKeys
 }
 

@@ -9,7 +9,6 @@ export interface Need<Situation> {
   isMet(situation: Situation): boolean
 }
 
-/** A status without any is final. */
 export type StateMachine<Status extends string, Situation> = Readonly<
   Record<Status, Readonly<Partial<Record<Status, readonly Need<Situation>[]>>>>
 >

@@ -11,7 +11,6 @@ export interface Unreadable {
   readonly socket: Socket
   readonly code: ProblemCode
   readonly status: number
-  /** Node's name for where the parser stopped. */
   readonly reason: string | undefined
 }
 

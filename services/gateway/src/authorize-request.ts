@@ -8,7 +8,6 @@ import { type Refusal, refusal } from './refusal.ts'
 import type { Usage } from './usage.ts'
 import { suggestPath } from './authorize/suggest-path.ts'
 
-/** Public routes have no caller. */
 export type AuthorizeRequest = (exchange: Exchange, principal: Principal | undefined) => Refusal | undefined
 
 export function createAuthorizeRequest(parts: {

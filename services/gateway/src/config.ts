@@ -19,7 +19,6 @@ import type { KeySchemes } from './authenticate/credentials.ts'
 
 export interface UpstreamConfig {
   readonly url: string
-  /** For requests to this service only. */
   readonly ring: KeyRing
 }
 
@@ -32,7 +31,6 @@ export interface GatewayConfig extends BaseConfig {
   readonly internalRing: KeyRing
   readonly cacheRing: KeyRing
   readonly redisUrl: string
-  /** Their X-Forwarded-For is trusted. */
   readonly trustedProxies: readonly string[]
   /** About 2 KiB each. */
   readonly memoryEntries: number

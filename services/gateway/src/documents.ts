@@ -5,7 +5,6 @@ import { brotliCompress, constants, gzip } from 'node:zlib'
 import { agentOpenApi, openApiInTurns, publishedOpenApiInTurns } from '@postern/contracts'
 import { referencePage, referencePolicy, referenceScript } from './reference-page.ts'
 
-/** The smaller one first. */
 export const codings = ['br', 'gzip'] as const
 type Coding = (typeof codings)[number]
 
@@ -18,7 +17,6 @@ export interface Document {
   readonly mediaType: string
   readonly content: Buffer
   readonly etag: string
-  /** The content in each coding that is offered. */
   readonly coded: Readonly<Record<Coding, Coded>>
   readonly headers: readonly string[]
 }

@@ -32,7 +32,6 @@ export function createLimitRequest(parts: {
       exchange.hasTokens = true
       return undefined
     }
-    // Somebody has the key.
     usage.used(principal, exchange.address, undefined)
     return refusal('too_many_requests', {
       detail: limitInWords(verdict.bucket, principal),

@@ -13,7 +13,7 @@ export interface Pipeline {
   readonly authorize: AuthorizeRequest
   readonly limit: LimitRequest
   readonly awaitContent: AwaitContent
-  /** Or answers it if the route is the gateway's own. */
+  /** Forwards the request, or answers it if the route is the gateway's own. */
   readonly forward: (exchange: Exchange) => void
   readonly refuse: (exchange: Exchange, refusal: Refusal) => void
   readonly onGone: (exchange: Exchange) => void
@@ -21,8 +21,8 @@ export interface Pipeline {
 }
 
 /**
- * `isUnmet`: the request has an expectation other than 100-continue. HOT PATH: nothing is awaited if the key is in
- * memory and tokens are at hand.
+ * Creates the handler of all requests. `isUnmet`: the request expects something else than 100-continue. HOT PATH: awaits
+ * nothing if the key is in memory and tokens are left.
  */
 export function createPipeline(
   steps: Pipeline,

@@ -39,7 +39,7 @@ export function entryOf(given: Partial<KeyRecord> = {}): KeyEntry {
   return { record: known, principal: keyPrincipal(known), validAt: -1 }
 }
 
-/** All around it answers what the test says, the last of it again and again. */
+/** Every dependency answers what the test says; the last answer repeats. */
 export function setUp(
   given: {
     inMemory?: KeyEntry
@@ -47,17 +47,12 @@ export function setUp(
     check?: TokenCheck | Error | 'no issuer'
     tenants?: readonly TenantFound[]
     people?: readonly PersonFound[]
-    /** Whether the directory has changed the person since it was read. */
     isPersonOutdated?: boolean
-    /** That one has to wait for another key, or another token, to be looked at. */
+    /** Another key or token must be judged first. */
     wait?: { readonly key?: number; readonly token?: number }
-    /** Whether the token is one that was verified a moment ago. */
     isTokenKnown?: boolean
-    /** Seconds that an address must wait which sent too many requests without credentials. */
     unreadableWait?: number
-    /** Whether answers name the cause of a refused token. */
     explainsTokens?: boolean
-    /** The refusal of a request that would have to wait. */
     noWait?: Refusal
   } = {},
 ) {
@@ -75,7 +70,6 @@ export function setUp(
   const crashes: unknown[] = []
   const logged: unknown[] = []
   const said: unknown[] = []
-  /** Runs during a look-up. */
   const meanwhile = { run: () => undefined as void }
   let asks = 0
   /** Fails instead of an endless loop. */

@@ -11,7 +11,6 @@ import { type Principal, userPrincipal } from '../src/authenticate/principal.ts'
 import type { Exchange } from '../src/exchange.ts'
 import { readHeaders } from '../src/sign/read-headers.ts'
 
-/** A person with these roles in one tenant. */
 export function personPrincipal(
   token: Omit<Parameters<typeof userPrincipal>[0], 'isMachine'> & { readonly roles: readonly Role[] },
   tenant: TenantRecord,
@@ -26,11 +25,10 @@ export function personPrincipal(
 
 export const silent = createLogger({ service: 'test', level: 'silent' })
 
-/** What the database's clock shows when the clocks below begin, in milliseconds since the epoch. */
+/** The database's time when the clocks below start, in epoch milliseconds. */
 export const databaseStart = 1_800_000_000_000
 
 export interface FakeClocks extends Clocks {
-  /** Moves both clocks, as time does. */
   pass(ms: number): void
   jumpWall(ms: number): void
   /** Moves only the monotonic clock. */
@@ -54,7 +52,7 @@ export function fakeClocks(): FakeClocks {
 
 /** Timers that run only when told to. */
 export interface FakeTimers extends Timers {
-  /** Milliseconds of the one timer that is set; undefined when none is. */
+  /** The delay of the only timer; undefined without one. */
   due(): number | undefined
   fire(): void
 }
@@ -78,16 +76,16 @@ export function fakeTimers(): FakeTimers {
   }
 }
 
-/** Lets everything that waits for a settled promise run. */
+/** Runs everything that waits for settled promises. */
 export async function settle(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve))
 }
 
-/** Calls to a far end, each answered by the test. */
+/** Calls that the test answers. */
 export interface Scripted<Input, Output> {
   readonly call: (input: Input) => Promise<Output>
   readonly calls: readonly Input[]
-  /** Answers the call with this number, the oldest unanswered by default. */
+  /** Answers this call, by default the oldest unanswered one. */
   answer(output: Output): Promise<void>
   fail(error?: Error): Promise<void>
   readonly waiting: () => number
@@ -122,7 +120,6 @@ export function leaseAnswer(given: Partial<LeaseAnswer> = {}): LeaseAnswer {
 
 let count = 0
 
-/** An active key that was read just now. */
 export function keyRecord(given: Partial<KeyRecord> = {}): KeyRecord {
   count += 1
   return {
@@ -146,7 +143,6 @@ export function keyRecord(given: Partial<KeyRecord> = {}): KeyRecord {
   }
 }
 
-/** A request that has just arrived, over a connection that goes nowhere. */
 export function exchangeOf(given: Partial<Exchange> = {}): Exchange {
   const request = new IncomingMessage(new Socket())
   const { match = { kind: 'none' } } = given

@@ -15,23 +15,22 @@ import { databaseStart, exchangeOf, settle, silent } from './builders.ts'
 /** Parts of the code that a test can remove, to see it fail. */
 export interface Sabotage {
   readonly watermarks?: (watermarks: RevocationWatermarks) => RevocationWatermarks
-  /** `tookMs`: how long the last renewal that was granted took, by the gateway's clock. */
+  /** `tookMs`: the duration of the last granted renewal, by the gateway's clock. */
   readonly lease?: (lease: Lease, clocks: Clocks, tookMs: () => number) => Lease
   readonly lookup?: (lookup: KeyLookup) => KeyLookup
   /** Replaces a gateway's request; `heard` is the highest number in any message. */
   readonly request?: (request: LeaseRequest, heard: number) => LeaseRequest
-  /** What the keys service answers instead. */
   readonly answer?: (answer: LeaseAnswer, request: LeaseRequest) => LeaseAnswer
   /** Whether the log is read before the lease is committed. */
   readonly readsLogFirst?: boolean
   /** Whether a process reuses the id of its predecessor. */
   readonly keepsIdentity?: boolean
-  /** Whether an answer to a process that has ended is taken by the next. */
+  /** Whether a process accepts an answer to its predecessor. */
   readonly takesAnswersOfDead?: boolean
   readonly waits?: 'never' | 'by the wall clock'
 }
 
-/** A call that is under way, stage by stage; the last one gives its answer to who waits for it, if somebody does. */
+/** A call in progress, in stages. The last one returns its answer. */
 interface Call {
   readonly from: GatewayUnderTest
   readonly stages: (() => void)[]
@@ -45,7 +44,7 @@ interface Owed {
   readonly tenantVersion: number
 }
 
-/** How often what, in all schedules: each way of the protocol is to have been gone. */
+/** Counts outcomes over all schedules: each must occur. */
 export const seen = { accepted: 0, refused: 0, unavailable: 0, inForce: 0, acceptedUnderLease: 0, restarts: 0 }
 
 const noPeople = {
@@ -66,11 +65,11 @@ export class World {
   readonly gateways: GatewayUnderTest[]
   readonly violations: string[] = []
   calls: Call[] = []
-  /** Records that are on their way into Redis. */
+  /** Records that are being written to Redis. */
   fills: KeyRecord[] = []
   waiting: Waiting[] = []
   readonly sabotage: Sabotage
-  /** Whether machines are suspended in this schedule, or wall clocks set back: not both. */
+  /** A schedule suspends machines or sets wall clocks back, not both. */
   readonly canSuspend: boolean
   readonly #owed = new Map<string, { revoked: boolean; version: number }>()
   readonly #owedTenants = new Map<string, number>()
@@ -100,7 +99,7 @@ export class World {
     if (tombstone !== null) this.fills.push(tombstone)
   }
 
-  /** A success is given to whoever waits for it, and from here on counts for every request. `isUsed`: requests come at once. */
+  /** Reports successes. From here on they count for every request. `isUsed`: requests arrive at once. */
   look({ isUsed = true } = {}): void {
     const { inForce } = seen
     this.waiting = this.waiting.filter((change) => {
@@ -148,7 +147,6 @@ export class World {
     seen.restarts += 1
   }
 
-  /** A time without faults. */
   async quiet(gateway: GatewayUnderTest): Promise<void> {
     for (let step = 0; step < 40; step += 1) {
       gateway.fire()
@@ -186,7 +184,6 @@ export class GatewayUnderTest {
   #next: GatewayUnderTest | undefined
   #heard = 0
   #tookMs = 0
-  /** The renewal that is waited for. */
   #renewal: ((answer: LeaseAnswer) => void) | undefined
 
   constructor(world: World, rate: number, id: string = randomUUID()) {
@@ -222,7 +219,7 @@ export class GatewayUnderTest {
       lease: this.lease,
       watermarks: this.watermarks,
       clocks,
-      // The world itself says which answers do not come in time.
+      // The world decides which answers are late.
       timers: { after: () => () => undefined },
       databaseClock,
       redis: { find: async (hash) => await this.#askRedis(hash) },
@@ -252,7 +249,7 @@ export class GatewayUnderTest {
     lease.start()
   }
 
-  /** Time goes by; in a suspended virtual machine the monotonic clock stands still. */
+  /** In a suspended virtual machine the monotonic clock stops. */
   pass(ms: number, isSuspended: boolean): void {
     if (!isSuspended) this.#monotonic += ms * this.rate
     this.#wall += ms * (isSuspended ? 1 : this.rate)
@@ -262,7 +259,6 @@ export class GatewayUnderTest {
     this.#wall -= ms
   }
 
-  /** Milliseconds until the next renewal. */
   get dueMs(): number {
     return this.#timer === undefined ? 0 : Math.max(0, this.#timer.due - this.#monotonic)
   }
@@ -289,7 +285,6 @@ export class GatewayUnderTest {
     this.#timer = undefined
   }
 
-  /** A request with the key arrives. */
   request(index: number): void {
     const world = this.#world
     const key = keysOfTest[index % keysOfTest.length]

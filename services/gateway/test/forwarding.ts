@@ -1,4 +1,4 @@
-// A gateway that forwards all that comes to one service, and clients that speak to it byte by byte.
+// A gateway that forwards requests, and clients that speak to it byte by byte.
 import { routeTable } from '@postern/contracts'
 import { once } from 'node:events'
 import { type IncomingMessage, type Server, type ServerResponse, createServer, request as httpRequest } from 'node:http'
@@ -26,7 +26,7 @@ interface Outcome {
 
 const closers: (() => Promise<void> | void)[] = []
 
-/** To be called once in each file: what a test has opened is closed after it. */
+/** Call it once per file: closes after each test what the test opened. */
 export function closeAfterEach(): void {
   afterEach(async () => {
     for (const close of closers.splice(0).toReversed()) await close()
@@ -49,7 +49,7 @@ function portOf(server: { address(): AddressInfo | string | null }): number {
   return address.port
 }
 
-/** A gateway that forwards every request to one upstream, with `outcome` telling how the exchange ended. */
+/** Starts a gateway that forwards every request. `outcome` tells how the exchange ended. */
 export async function startGateway(
   upstreamPort: number,
   options: {
@@ -174,12 +174,10 @@ export async function open(port: number): Promise<RawClient> {
   return { socket, closed, received: () => received }
 }
 
-/** Waits until the client has received the text. */
 export async function expectReceived({ socket, received }: RawClient, part: string): Promise<void> {
   while (!received().includes(part)) await once(socket, 'data')
 }
 
-/** A port on which nothing listens. */
 export async function deadPort(): Promise<number> {
   const server = createServer()
   server.listen(0, '127.0.0.1')

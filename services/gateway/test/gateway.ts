@@ -16,24 +16,20 @@ import { type Verification, createVerifier, parseKeyRing } from '@postern/signed
 import { startGateway } from '../src/run-gateway.ts'
 import { leaseAnswer } from './builders.ts'
 
-/** A keys service that the test scripts. It believes only what the gateway has signed. */
+/** A scripted keys service. It accepts only signed requests. */
 export interface FakeKeys {
   readonly records: Map<string, KeyRecord>
-  /** The answers to the next renewals. */
   lease: Partial<LeaseAnswer>
-  /** `frozen` takes calls and never answers them, `erring` answers 500. */
+  /** `frozen` never answers, `erring` answers 500. */
   mode: 'well' | 'frozen' | 'erring'
   renewals: number
-  /** The reported usage, and whether the lease was released. */
   readonly reports: UsageReport[]
   hasLeaseBack: boolean
-  /** Keys that were looked up. */
   lookups: number
-  /** Calls that look keys up and were taken while it was frozen. */
+  /** Look-ups that arrived while it was frozen. */
   held: number
 }
 
-/** A request as it arrived at the service behind the gateway. */
 export interface Forwarded {
   readonly method: string
   readonly target: string
@@ -47,10 +43,10 @@ export interface TestGateway {
   readonly adminPort: number
   readonly keys: FakeKeys
   readonly forwarded: Forwarded[]
-  /** Requests that have reached the service, whole or not. */
+  /** Complete or not. */
   arrived(): number
   readonly log: string[]
-  /** Sends the bytes and gives all that comes back until the connection ends. */
+  /** Sends bytes and returns everything until the connection ends. */
   raw(bytes: string): Promise<string>
   get(path: string, key?: string): Promise<{ status: number; text: string; headers: Headers }>
   untilReady(isReady?: boolean): Promise<void>
@@ -129,7 +125,6 @@ function sendWithoutEnd(response: ServerResponse): void {
 function serveFindings(forwarded: Forwarded[], ring: string, onArrival: () => void): Server {
   const verifier = createVerifier(parseKeyRing(ring), 'findings')
   const server = createServer({ maxHeaderSize: 65_536, keepAliveTimeout: 75_000 }, (request, response) => {
-    // The gateway's own question whether all services share one database.
     if (request.url === '/internal/health/ready') {
       response.end('{}')
       return
@@ -144,7 +139,6 @@ function serveFindings(forwarded: Forwarded[], ring: string, onArrival: () => vo
         if (target.endsWith('?large')) sendWithoutEnd(response)
         else response.end('done')
       },
-      // A body that the gateway gave up.
       () => response.destroy(),
     )
   })
@@ -152,12 +146,11 @@ function serveFindings(forwarded: Forwarded[], ring: string, onArrival: () => vo
   return server
 }
 
-/** What a gateway needs around it: a scripted keys service, and a service that notes what comes. */
+/** A scripted keys service, and a service that records requests. */
 export interface GatewayWorld {
   readonly keys: FakeKeys
   readonly forwarded: Forwarded[]
   arrived(): number
-  /** The settings of a gateway amid it, without Redis. */
   readonly env: Readonly<Record<string, string>>
   close(): Promise<void>
 }
@@ -189,7 +182,6 @@ export async function startGatewayWorld(): Promise<GatewayWorld> {
       POSTERN_KEYS_URL: `http://127.0.0.1:${keysPort}`,
       POSTERN_FINDINGS_URL: `http://127.0.0.1:${findingsPort}`,
       POSTERN_UNIVERSE_URL: nowhere,
-      // Noted as well, though its signature is not that of findings.
       POSTERN_EVIDENCE_URL: `http://127.0.0.1:${findingsPort}`,
       POSTERN_SYNC_URL: nowhere,
       POSTERN_SIGNING_KEYS: randomRing(),
@@ -211,7 +203,7 @@ export async function startGatewayWorld(): Promise<GatewayWorld> {
   }
 }
 
-/** Starts a gateway in this process, without Redis, before a scripted keys service and a service that notes what comes. */
+/** Starts a gateway without Redis, with a scripted keys service and a recording service. */
 export async function startTestGateway(
   settings: Readonly<Record<string, string>> = {},
   options: { readonly answersWithinMs?: number } = {},

@@ -14,13 +14,11 @@ const ring = parseKeyRing(`k1:${Buffer.alloc(32, 1).toString('base64url')}`)
 const codec = createCacheCodec(ring)
 const revocation: Revocation = { kind: 'tenant', seq: 7, tenantId: keyRecord().tenantId, version: 2 }
 
-/** A relay between a gateway and Redis, which tests use to change and to cut what Redis sends. */
+/** A relay that can change and cut what Redis sends. */
 export interface RedisRelay {
-  /** The URL for the gateway. */
   readonly url: string
   /** The connections of the gateway: TLS sockets if the relay speaks TLS. */
   readonly open: Set<Socket>
-  /** The number of connections so far. */
   count: number
   /** Returns what the gateway is sent in place of `bytes`; undefined: nothing. */
   rewrite: (bytes: Buffer, client: Socket) => Buffer | string | undefined
@@ -28,7 +26,6 @@ export interface RedisRelay {
 }
 
 export interface RelayOptions {
-  /** The host in the URL for the gateway. */
   readonly host?: string
   /** Speaks TLS to the gateway with this certificate. */
   readonly certificate?: { readonly key: string; readonly cert: string }
@@ -36,7 +33,6 @@ export interface RelayOptions {
   readonly onConnection?: (connection: Socket) => boolean
 }
 
-/** Starts a relay to the Redis at the URL `target`. */
 export async function startRedisRelay(target: string, options: RelayOptions = {}): Promise<RedisRelay> {
   const { host, certificate, onConnection = () => true } = options
   const url = new URL(target)
@@ -88,14 +84,12 @@ export async function startRedisRelay(target: string, options: RelayOptions = {}
 
 export interface RelayedCache {
   readonly cache: RedisCache
-  /** The log so far. */
   readonly lines: { readonly event: string; readonly use?: string }[]
   readonly health: () => { readonly commands: boolean; readonly subscription: boolean }
   /** Waits until the cache finds records and hears of revocations. `operator` writes them to Redis. */
   readonly expectToWork: (operator: Redis) => Promise<void>
 }
 
-/** Opens the gateway's cache at the URL of a relay. */
 export function openRelayedCache(url: string): RelayedCache {
   const lines: { readonly event: string; readonly use?: string }[] = []
   const heard: Revocation[] = []

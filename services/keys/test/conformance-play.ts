@@ -12,7 +12,6 @@ import type { KeysUnderTest } from './service.ts'
 /** A renewal in progress. It stops before and after each commit. */
 interface Renewal {
   readonly gateway: string
-  /** The same renewal in the model, step by step. */
   readonly modelled: (() => void)[]
   readonly expected: () => LeaseAnswer | undefined
   readonly answer: Promise<LeaseAnswer>
@@ -34,9 +33,7 @@ export class Play {
   readonly differences: string[] = []
   readonly renewals: Renewal[] = []
   readonly #gateways = [randomUUID(), randomUUID(), randomUUID()]
-  /** The cursor of each gateway, from its last answer. */
   readonly #cursors = new Map<string, { readonly seq: number; readonly mark: string | null }>()
-  /** An open transaction with a change. */
   #open: { end(how: 'commit' | 'rollback'): Promise<void> } | undefined
 
   private constructor(
@@ -273,7 +270,6 @@ function createGates(db: TenantDb) {
   return {
     db: staged,
     stopped: async () => await arrived.promise,
-    /** Nothing can stop it now. */
     ended: () => arrived.resolve(),
     advance: async () => {
       const opened = go

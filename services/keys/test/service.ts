@@ -25,19 +25,13 @@ import { keysService } from '../src/service.ts'
 
 type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
 
-/** A keys service on its own database, with its callers. */
 export interface KeysUnderTest {
   readonly url: string
   readonly cacheMac: string
-  /** Of the service's own role. */
   readonly databaseUrl: string
-  /** Sends a request as the gateway forwards it for a person. */
   call(principal: Principal, method: Method, target: string, options?: CallOptions): Promise<CallAnswer>
-  /** Returns the headers of such a request without a body. */
   readonly sign: ReturnType<typeof createTestCaller>['sign']
-  /** Sends a request as the operator. */
   operate(method: Method, target: string, options?: CallOptions): Promise<CallAnswer>
-  /** Sends a request as a gateway. */
   ask(target: string, body: unknown): Promise<CallAnswer>
   /** Signs with an unknown key. */
   readonly stranger: ReturnType<typeof createTestCaller>
@@ -45,7 +39,6 @@ export interface KeysUnderTest {
   readonly asService: TenantDb
   readonly asSuperuser: TenantDb
   assertionOf(tenantId: string): { readonly assertion: string }
-  /** All log lines. */
   readonly log: readonly string[]
   /** Starts a second replica on the same database, closed with the first. */
   startReplica(): Promise<KeysUnderTest['ask']>
@@ -145,7 +138,6 @@ function withCacheTimeout(commandTimeoutMs: number): typeof keysService {
 export const gatewayPrincipal: Principal = { tenantId: nilTenantId, kind: 'service', id: 'gateway', label: '' }
 export const path = '/api/v1/api-keys'
 
-/** Creates a tenant and returns its administrator. */
 export async function newTenant(service: KeysUnderTest): Promise<Principal & { readonly slug: string }> {
   const slug = `t${crypto.randomUUID()}`
   const answer = await service.operate('POST', internalPaths.tenants, { body: { slug, name: 'A tenant' } })
@@ -157,7 +149,6 @@ export function administratorOf(tenantId: string): Principal {
   return { tenantId, kind: 'user', id: 'ada', label: 'Ada Lund', roles: ['admin'] }
 }
 
-/** Returns the body of a new key with these fields. */
 export function keyBody(given: object = {}): object {
   return { label: 'Nightly export', expires_in: '90d', scopes: ['read:findings'], ...given }
 }
@@ -205,7 +196,6 @@ export async function lookUp(service: KeysUnderTest, hash: string) {
 export class LeaseHolder {
   readonly gateway: string = crypto.randomUUID()
   cursor: number | null = null
-  /** The mark of the log at the cursor. */
   mark: string | null = null
   readonly #ask: KeysUnderTest['ask']
 

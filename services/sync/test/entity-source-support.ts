@@ -3,15 +3,14 @@ import type { Principal } from '@postern/local-stack/testing'
 import type { WorkerParts } from '../src/worker/carry-out.ts'
 import { useRuns } from './run-support.ts'
 
-/** Limits that hold nothing up. */
+/** No limits. */
 export const anything = { max_deactivate_pct: 100, max_deactivate: 1000, min_rows: 0, max_change_pct: 100 }
 
-/** Replaces dependencies of a worker. */
 interface Other extends Partial<WorkerParts> {
   readonly isLast?: boolean
 }
 
-/** As `useRuns`, for tests that carry runs of small tables out, and ask where entities come from. */
+/** `useRuns` with helpers for the sources of entities. */
 export function useEntitySources() {
   const runs = useRuns()
 
@@ -24,7 +23,7 @@ export function useEntitySources() {
     return await runs.now(tenant, begun)
   }
 
-  /** Begins a run of a table of rows `key` or `key:name`; without a key the row cannot be taken in. */
+  /** Starts a run of rows `key` or `key:name`. A row without a key is invalid. */
   async function start(tenant: Principal, connector: Connector, rows: readonly string[], query = ''): Promise<Run> {
     const lines = rows.map((given) => given.split(':')).map(([key = '', name = key]) => `${key},${name},process`)
     return await runs.start(tenant, connector, ['external_id,name,type', ...lines, ''].join('\n'), query)

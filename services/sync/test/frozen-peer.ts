@@ -7,15 +7,14 @@ export interface FrozenPeer {
   readonly port: number
   /** Connections that their clients have not ended. */
   readonly open: ReadonlySet<Socket>
-  /** Until another connection has frozen. */
+  /** Resolves when another connection has frozen. */
   frozen(): Promise<void>
-  /** Ends all connections. */
   close(): void
 }
 
 /**
- * Passes on what clients and the server at `port` say, until one of them says `text`: that arrives nowhere, and nothing after it does, over a
- * connection that stays.
+ * A proxy that passes bytes on until one of them contains `text`. From then on it passes nothing, and the connection stays
+ * open.
  */
 export async function startFrozenPeer({ port, text }: { port: number; text: string }): Promise<FrozenPeer> {
   const open = new Set<Socket>()
@@ -56,7 +55,7 @@ export async function startFrozenPeer({ port, text }: { port: number; text: stri
   }
 }
 
-/** Expects that silence, the time and a cancellation each end a read from what freezes so, and the connection with it. */
+/** Expects that silence, the time limit and a cancellation each end a read, and its connection. */
 export async function expectToBeLeft(
   type: string,
   frozen: { port: number; text: string },

@@ -15,17 +15,13 @@ import { makeWorld } from './support.ts'
 
 interface Parts {
   readonly world: Awaited<ReturnType<typeof makeWorld>>
-  /** The universe. */
   readonly process: Awaited<ReturnType<Awaited<ReturnType<typeof makeWorld>>['spawnUniverse']>>
   readonly caller: SignedCaller
   readonly workerDb: TenantDb
   readonly universe: Universe
 }
 
-/**
- * Gives a test file its own services, which only answer requests, while the tests execute the runs. Each test file
- * calls it.
- */
+/** Services that only answer requests; the tests execute the runs. Each test file calls it. */
 export function useRuns() {
   let parts: Parts
   let close: () => Promise<void>
@@ -53,7 +49,6 @@ export function useRuns() {
   })
   afterAll(async () => await close())
 
-  /** The dependencies of a worker. */
   function workerParts(other: Partial<WorkerParts> = {}): WorkerParts {
     const { world, workerDb, universe } = parts
     return {
@@ -65,14 +60,13 @@ export function useRuns() {
       secretRing: parseKeyRing(world.rings.secrets),
       logger: createLogger({ service: 'sync', level: 'silent' }),
       pausesMs: [],
-      // On a busy machine too, a run removes all that it may.
       clearWithinMs: 600_000,
       ended: () => undefined,
       ...other,
     }
   }
 
-  /** Does what is to be done of a run, as a worker does. */
+  /** Executes a run as a worker does. */
   async function work(run: Run, other: Partial<WorkerParts> = {}, attempt: Partial<Attempt> = {}): Promise<void> {
     await carryOut(workerParts(other), run.id, { signal: new AbortController().signal, isLast: false, ...attempt })
   }
@@ -109,7 +103,6 @@ export function useRuns() {
     return (await parts.world.rows(text, [tenant.tenantId])).map(({ name }) => String(name))
   }
 
-  /** Begins the rollback of a run. */
   async function undo(tenant: Principal, { id }: Run): Promise<Run> {
     return runSchema.parse(
       (await parts.caller.call(tenant, 'POST', `/api/v1/sync-runs/${id}/rollback`, { body: {} })).json,
@@ -129,7 +122,7 @@ export const csvOf = (count: number, name = 'Entity'): string =>
 
 type Apply = Universe['imports']['apply']
 
-/** The universe, which applies changes in another way. */
+/** Replaces how the universe applies changes. */
 export function applying(universe: Universe, apply: Apply): Universe {
   return { ...universe, imports: { ...universe.imports, apply } }
 }

@@ -1,4 +1,4 @@
-// A SCIM service provider in a process of its own: `COUNT` users, to whoever has `TOKEN`. Prints its port, ends with its input.
+// A SCIM service provider with `COUNT` users, for callers with `TOKEN`. Prints its port, and ends with its input.
 import express from 'express'
 import SCIMMY from 'scimmy'
 import { SCIMMYRouters } from 'scimmy-routers'

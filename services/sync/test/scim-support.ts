@@ -6,11 +6,10 @@ import { z } from 'zod'
 import { makeWorld } from './support.ts'
 
 type World = Awaited<ReturnType<typeof makeWorld>>
-/** Of the test file that runs. */
 export let world: World
 export let sync: Awaited<ReturnType<World['startSync']>>
 
-/** Gives a test file a world of its own. To be called by each: modules are loaded once for many files. */
+/** Each test file calls it, because modules are loaded once for many files. */
 export function useOwnWorld(): void {
   let universe: Awaited<ReturnType<World['spawnUniverse']>>
   beforeAll(async () => {
@@ -50,7 +49,7 @@ export async function create(principal: Principal, fields: Record<string, unknow
 
 export const patch = (...Operations: unknown[]) => ({ schemas: [patchUrn], Operations })
 
-/** Reads the universe's rows, past row-level security. */
+/** Bypasses row-level security. */
 export async function people(tenantId: string): Promise<Record<string, unknown>[]> {
   return await world.rows(
     'select external_id, name, email, title, active from universe.person where tenant_id = $1 order by external_id',
@@ -68,7 +67,7 @@ export async function nodes(tenantId: string): Promise<unknown[]> {
   return rows.map(({ node_key: key, status }) => [key, status])
 }
 
-/** All but the id of the request. */
+/** Omits the request id. */
 export function words({ text }: CallAnswer): string {
   return text.replaceAll(/Request [^ ]+\./g, '')
 }

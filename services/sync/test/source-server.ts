@@ -3,25 +3,22 @@ import { type IncomingMessage, type RequestListener, type ServerResponse, create
 import { createServer as createTlsServer } from 'node:https'
 import { generate } from 'selfsigned'
 
-/** The responses of a source by path. */
 export type Answers = Record<string, (request: IncomingMessage, response: ServerResponse) => void>
 
 export interface SourceServer {
   readonly port: number
   readonly url: string
-  /** Paths that were asked for, in order. */
   readonly asked: string[]
   close(): Promise<void>
 }
 
-/** An HTTP server on all addresses of this machine, whose answers a test may change while it runs. */
+/** An HTTP server on all addresses, whose answers a test may change. */
 export async function startSourceServer(answers: Answers): Promise<SourceServer> {
   const asked: string[] = []
   const server = createServer(answering(answers, asked))
   return await listening(server, 'http', asked)
 }
 
-/** The same over TLS. */
 export async function startTlsSourceServer(
   answers: Answers,
   { key, cert }: { readonly key: string; readonly cert: string },
@@ -61,7 +58,7 @@ async function listening(
   }
 }
 
-/** A certificate that signs itself, for these names, and its key. */
+/** A self-signed certificate for these names, with its key. */
 export async function makeCertificate(names: readonly string[]): Promise<{ key: string; cert: string }> {
   const altNames = names.map((value) => ({ type: 2 as const, value }))
   const made = await generate([{ name: 'commonName', value: names[0] ?? 'test' }], {

@@ -5,7 +5,6 @@ import { sourceTypes } from '../src/source/index.ts'
 import { defaultLimits } from '../src/source/limits.ts'
 import type { SourceContext, SourceItem, SourceLimits, SourceType } from '../src/source/types.ts'
 
-/** The input of a read besides the configuration. */
 export interface ReadOptions {
   readonly config?: unknown
   readonly secrets?: Readonly<Record<string, string>>
@@ -15,7 +14,7 @@ export interface ReadOptions {
   readonly signal?: AbortSignal
 }
 
-/** A way out that leads nowhere. */
+/** An outbound client that reaches nothing. */
 export const noWayOut: Outbound = {
   resolve: async () => await Promise.reject(new SourceReadError('address_not_allowed', 'this test has no network')),
   isListed: () => false,
@@ -24,7 +23,6 @@ export const noWayOut: Outbound = {
   },
 }
 
-/** Reads from a source of the type. */
 export function openSource(type: string, options: ReadOptions = {}): AsyncIterable<SourceItem> {
   return typeOf(type).read(contextOf(options))
 }
@@ -41,7 +39,6 @@ function contextOf(options: ReadOptions): SourceContext<unknown> {
   return { config, secrets, outbound, signal, limits: { ...defaultLimits, ...limits }, upload }
 }
 
-/** All items of a source. */
 export async function readSource(type: string, options: ReadOptions = {}): Promise<SourceItem[]> {
   const items: SourceItem[] = []
   for await (const item of openSource(type, options)) items.push(item)
@@ -57,7 +54,7 @@ export async function readColumns(type: string, options: ReadOptions = {}): Prom
   return told
 }
 
-/** Why the source could not be read; fails when it could be. */
+/** Returns the failure of the read. Fails if it succeeds. */
 export async function failureOf(type: string, options: ReadOptions = {}): Promise<SourceReadError> {
   try {
     await readSource(type, options)

@@ -20,7 +20,6 @@ import { openTenantDb } from '@postern/tenant-db'
 import { syncService } from '../src/service.ts'
 import type { SourceLimits } from '../src/source/types.ts'
 
-/** A database of its own, and the secrets that sync and universe share. */
 export async function makeWorld() {
   const database = await createTestDatabase()
   const rings = {
@@ -58,14 +57,12 @@ export async function makeWorld() {
   return {
     database,
     rings,
-    /** The log of the sync services in this process. */
     logged,
     syncCaller: callerOf('sync', rings.sync),
     universeCaller: callerOf('universe', rings.universe),
-    /** Rows of all tenants, read and changed past row security. */
+    /** Bypasses row-level security. */
     rows: async (text: string, values: readonly unknown[] = []) =>
       await owner.system(async (tx) => await tx.query<Record<string, unknown>>({ text, values })),
-    /** A sync service in this process that pushes to the given universe. */
     startSync: async (universeUrl: string, extra: Record<string, string> = {}, limits: Partial<SourceLimits> = {}) => {
       const env = { ...environment(universeUrl), POSTERN_CHECK_ANSWERS: 'on', ...extra }
       const openDeps: typeof syncService.openDeps = async (...given) => {
@@ -74,9 +71,7 @@ export async function makeWorld() {
       }
       return await startService({ ...syncService, openDeps }, env, { writeLog })
     },
-    /** The environment of a sync service in its own process. */
     syncEnvironment: environment,
-    /** The real universe service, in a process of its own. */
     spawnUniverse: async (syncUniverseRing = rings.syncUniverse) =>
       await spawnUniverse({
         POSTERN_DATABASE_URL: database.url('universe'),
@@ -99,7 +94,6 @@ async function spawnUniverse(env: Record<string, string>) {
   return { url, stop: async () => await kill('SIGTERM') }
 }
 
-/** An API key of a new tenant that may run connectors. */
 export function admin(tenantId: string = randomUUID()): Principal {
   return { tenantId, scopes: ['admin:sync'], id: 'key-1', label: 'Nightly push' }
 }
@@ -108,12 +102,11 @@ export async function push(caller: SignedCaller, principal: Principal, body: unk
   return await caller.call(principal, 'POST', '/api/v1/sync/entities', { body })
 }
 
-/** A row of a push, valid and new each time. */
 export function row(fields: Record<string, unknown> = {}): Record<string, unknown> {
   return { external_id: `SAP-${randomUUID()}`, name: 'Treasury', type: 'department', ...fields }
 }
 
-/** A sync service with its workers, in a process of its own, which can be frozen. */
+/** Starts a sync service with workers, which can be frozen. */
 export async function spawnSync(env: Record<string, string>) {
   const child = spawn(process.execPath, [programOf('sync')], {
     env: { PATH: '/usr/bin:/bin', NODE_COMPILE_CACHE: compileCache, ...env, POSTERN_PORT: '0' },
@@ -127,7 +120,6 @@ export async function spawnSync(env: Record<string, string>) {
   const [listening]: { port?: number }[] = await once(events, 'listening')
   return {
     url: `http://127.0.0.1:${listening?.port}`,
-    /** When it has logged such an event. */
     until: async (event: string) => void (await once(events, event)),
     freeze: () => child.kill('SIGSTOP'),
     thaw: () => child.kill('SIGCONT'),

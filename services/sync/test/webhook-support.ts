@@ -66,7 +66,6 @@ export function verify(secret: string, { text, headers }: Received): unknown {
   })
 }
 
-/** An administrator of a new tenant. */
 export function person(tenantId: string = randomUUID()): Principal {
   return { tenantId, kind: 'user', id: 'ada', label: 'Ada Lund', scopes: [], roles: ['admin'] }
 }
@@ -88,7 +87,7 @@ export async function change(caller: SignedCaller, tenant: Principal, id: string
 
 type Rows = (text: string, values?: readonly unknown[]) => Promise<Record<string, unknown>[]>
 
-/** Ends runs of the tenant, each in a transaction of its own, and returns their ids in that order. */
+/** Each in its own transaction. Returns their ids in that order. */
 export async function endRuns(rows: Rows, { tenantId }: Principal, count = 1): Promise<string[]> {
   const ids: string[] = []
   for (let n = 0; n < count; n++) {

@@ -18,14 +18,12 @@ import type { CallAnswer } from '@postern/local-stack/testing'
 import { expect } from 'vitest'
 import type { Principal, UniverseUnderTest } from './service.ts'
 
-/** A connector at work for a tenant. */
 export interface Connector {
   readonly tenant: Principal
   readonly id: string
   readonly dataset?: 'auditable_entities' | 'org_structure' | 'people' | 'test_procedures'
   readonly hierarchy?: string
   readonly policy?: 'ignore' | 'flag' | 'deactivate'
-  /** When the source is read. */
   readonly readAt?: string
 }
 
@@ -35,7 +33,7 @@ export const newConnector = (tenant: Principal, given: Partial<Connector> = {}):
   ...given,
 })
 
-/** The rows of a source; one without a content is invalid, one without a key cannot be read. */
+/** A row without content is invalid; one without a key is unreadable. */
 export function rowsOf(...contents: readonly object[]): ImportRow[] {
   return contents.map((content, at) => {
     const fields = new Map<string, unknown>(Object.entries(content))
@@ -60,7 +58,7 @@ export interface Run {
   readonly attempt: number
 }
 
-/** A new run. Ids of runs are in the order of their times (RFC 9562, version 7). */
+/** Ids grow with time (UUIDv7). */
 function newRun(): Run {
   const time = Date.now().toString(16).padStart(12, '0')
   return { id: `${time.slice(0, 8)}-${time.slice(8)}-7${crypto.randomUUID().slice(15)}`, attempt: 1 }
@@ -73,7 +71,6 @@ const about = ({ dataset = 'auditable_entities', hierarchy }: Connector) => ({
 
 const held = ({ id, attempt }: Run) => ({ run_id: id, attempt })
 
-/** Asks the universe as the sync service does for a connector. */
 export function importsOf(universe: UniverseUnderTest) {
   const call = async (connector: Connector, path: string, body: object): Promise<CallAnswer> =>
     await universe.sync.call(
@@ -88,7 +85,7 @@ export function importsOf(universe: UniverseUnderTest) {
     return answer.json
   }
 
-  /** Begins a run; answers it with the hashes that the connector's rows have. */
+  /** Starts a run. Returns it with the hashes of the connector's rows. */
   async function begin(connector: Connector, run = newRun()) {
     const body = { ...held(run), ...about(connector), read_at: connector.readAt ?? new Date().toISOString() }
     const { known } = beginImportAnswerSchema.parse(await ask(connector, internalPaths.beginImport, body))
@@ -100,7 +97,7 @@ export function importsOf(universe: UniverseUnderTest) {
     return { run, known, hashes: new Set(list) }
   }
 
-  /** Stages the rows of a source and compares them. Reads it again where the universe says so. */
+  /** Stages and compares rows. Reads the source again if the universe asks for it. */
   async function plan(
     connector: Connector,
     rows: readonly ImportRow[],
@@ -131,7 +128,6 @@ export function importsOf(universe: UniverseUnderTest) {
     }
   }
 
-  /** Applies what is planned, to its end. */
   async function apply(connector: Connector, run: Run, diffHash: string): Promise<ApplyImportAnswer> {
     const hierarchy =
       connector.hierarchy === undefined
@@ -144,13 +140,11 @@ export function importsOf(universe: UniverseUnderTest) {
     }
   }
 
-  /** Carries a run out. */
   async function carryOut(connector: Connector, ...contents: readonly object[]) {
     const planned = await plan(connector, rowsOf(...contents))
     return { ...planned, applied: await apply(connector, planned.run, planned.plan.diff_hash) }
   }
 
-  /** Undoes a run. */
   async function undo(
     connector: Connector,
     { id }: Run,

@@ -14,32 +14,23 @@ import { type TenantDb, openTenantDb } from '@postern/tenant-db'
 import { z } from 'zod'
 import { universeService } from '../src/service.ts'
 
-/** A universe service on a database of its own, and ways to speak to both. */
 export interface UniverseUnderTest {
   readonly url: string
-  /** Signs as the gateway. */
   readonly gateway: SignedCaller
-  /** Signs as the sync service. */
   readonly sync: SignedCaller
-  /** Signs as the evidence service. */
   readonly evidence: SignedCaller
-  /** Signs as the findings service. */
   readonly findings: SignedCaller
-  /** Signs as nobody whom the service knows. */
+  /** Signs with an unknown key. */
   readonly stranger: SignedCaller
-  /** Pushes rows as the sync service. */
   push(tenant: Principal, entities: readonly object[]): Promise<CallAnswer>
-  /** Pushes something else as the sync service: `path` below /internal/v1. */
+  /** `path` is below /internal/v1. */
   pushTo(tenant: Principal, path: string, body: object, headers?: Record<string, string>): Promise<CallAnswer>
-  /** All entities of a tenant, by external_id. */
   stored(tenant: Principal): Promise<Record<string, Entity>>
-  /** The headers of one signed request, to be sent by hand. */
   signedHeaders(principal: Principal, method: string, target: string): Record<string, string>
-  /** What the service takes for today when it answers. Undefined: the real day. */
+  /** Undefined: the real day. */
   setToday(day: string | undefined): void
-  /** The database as the service's own role sees it. */
   readonly asService: TenantDb
-  /** The database past row security. */
+  /** Bypasses row-level security. */
   readonly asSuperuser: TenantDb
   assertionOf(tenantId: string): { readonly assertion: string }
   close(): Promise<void>
@@ -54,22 +45,18 @@ export const path = listEntities.path
 export const pushPath = '/internal/v1/entities'
 export const readEntities = z.array(entitySchema)
 
-/** A tenant with a key that reads the universe. */
 export function newTenant(scopes: readonly string[] = ['read:universe']): Principal {
   return { tenantId: crypto.randomUUID(), scopes }
 }
 
-/** The sync service at work for a tenant. */
 export function syncOf({ tenantId }: Principal) {
   return { tenantId, kind: 'service', id: 'inline', label: 'Inline push', scopes: [] } as const
 }
 
-/** A row of a push; only what matters to a test is given. */
 export function row(external_id: string, given: object = {}): object {
   return { external_id, name: `Entity ${external_id}`, type: 'process', ...given }
 }
 
-/** `findingsUrl`: who answers for the findings service; nobody where it is not given. */
 export async function startUniverse({
   findingsUrl = 'http://127.0.0.1:9',
 }: { readonly findingsUrl?: string } = {}): Promise<UniverseUnderTest> {
@@ -115,7 +102,6 @@ export async function startUniverse({
       connectionString: database.url(role),
       maxConnections: 2,
       connectTimeoutMs: 60_000,
-      // The superuser fills tables; nothing else ends what a service began.
       queryTimeoutMs: 100_000,
       applicationName: 'universe-tests',
     })
@@ -170,17 +156,14 @@ export async function startUniverse({
   }
 }
 
-/** A node of a push; only what matters to a test is given. */
 export function node(node_key: string, parent_key?: string, given: object = {}): object {
   return { node_key, ...(parent_key === undefined ? {} : { parent_key }), name: `Node ${node_key}`, ...given }
 }
 
-/** A push of the hierarchy `legal`. */
 export function legal(nodes: readonly object[], given: object = {}): object {
   return { key: 'legal', name: 'Legal entities', kind: 'legal_entity', mode: 'full', nodes, ...given }
 }
 
-/** Where the next page of a list is. */
 export function nextOf(link: string | undefined): string | undefined {
   return /^<([^>]+)>; rel="next"$/.exec(link ?? '')?.[1]
 }

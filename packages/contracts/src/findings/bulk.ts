@@ -9,7 +9,6 @@ import { write } from './route-parts.ts'
 
 export const maxBulkItems = 500
 
-/** Holds up to 500 items. */
 const maxBulkBytes = 8 * 1024 * 1024
 
 const bulkMode = z

@@ -5,7 +5,6 @@ import { z } from 'zod'
  * too.
  */
 export const retireSourceBodySchema = z.strictObject({
-  /** A late request gets 409. */
   telling: z.int().min(1).max(2_147_483_647),
   retired: z.boolean(),
 })

@@ -2,7 +2,6 @@ import { z } from 'zod'
 import { line, timestampSchema } from '../common.ts'
 import { emailSchema } from '../email.ts'
 
-/** A person of the tenant, or a team. */
 export const keyOwnerSchema = z
   .object({
     type: z.enum(['person', 'team']),

@@ -47,7 +47,6 @@ const rightSizingSchema = z
   })
   .meta({ id: 'RightSizing', description: 'Whether the key has more scopes than it uses' })
 
-/** Accurate to one minute. */
 export const apiKeyUsageSchema = z
   .object({
     days: z

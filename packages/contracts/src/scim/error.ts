@@ -64,7 +64,6 @@ export function scimError(code: ProblemCode, requestId: string, input: ProblemIn
     const place = pointer ?? parameter ?? ''
     return place === '' ? `${detail}.` : `${place} ${detail}.`
   })
-  // A SCIM error has no `errors`.
   const summary = input.detail ?? `${title}.`
   const words = [summary, ...places, `Request ${requestId}.`]
   return {

@@ -102,7 +102,6 @@ export type HierarchyNodeChange = z.infer<typeof nodeChangeSchema>
 /** A leading `-` reverses the order; the id breaks ties. */
 export const nodeSorts = ['tree', 'name', '-name', 'node_key', '-node_key'] as const
 
-/** An id, or `key:` and the source's key. */
 export const nodeAddressSchema = z
   .union([uuidSchema, z.string().regex(/^key:[^\p{Cc}\p{Cs}]{1,255}$/u)])
   .meta({ description: 'An id, or `key:` and a node_key' })

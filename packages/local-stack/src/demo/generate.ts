@@ -15,7 +15,6 @@ export interface DemoData {
 }
 
 export interface DemoOptions {
-  /** The reference day (UTC). */
   readonly today: Date
   readonly seed?: string
   /** Multiplies all counts. Files are then small. */

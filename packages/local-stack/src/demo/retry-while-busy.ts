@@ -5,7 +5,6 @@ import type { SignedCaller } from '../signed-caller.ts'
 
 export interface RetryLimits {
   readonly forMs?: number
-  /** Doubles up to 2 s. */
   readonly firstDelayMs?: number
 }
 
@@ -32,7 +31,6 @@ export async function retryWhileBusy<Answer>(
   }
 }
 
-/** Bodies must not be streams. */
 export function retryingCaller(caller: SignedCaller, limits: RetryLimits = {}): SignedCaller {
   return {
     call: async (principal, method, target, options) => {

@@ -91,7 +91,6 @@ function connectorOf(options: Omit<ConnectorOptions, 'connectTimeoutMs'>): Retur
 function commonOptions({ user, password }: RedisAddress, name: string) {
   return {
     connectionName: name,
-    // RESP2 replies are easier to check.
     protocol: 2,
     // The client's own check sends INFO, which component logins may not call.
     enableReadyCheck: false,

@@ -13,7 +13,6 @@ export interface RedisNode {
 export interface ConnectorOptions {
   readonly isEncrypted: boolean
   readonly connectTimeoutMs: number
-  /** Undefined: the client's own options. */
   readonly findNode?: () => Promise<RedisNode>
 }
 

@@ -16,7 +16,6 @@ export function createMasterFinder(
       const sentinel = new Redis({
         ...node,
         ...(sentinelPassword === undefined ? {} : { password: sentinelPassword }),
-        // Sentinels use no TLS.
         Connector: createConnectorClass({ isEncrypted: false, connectTimeoutMs: timeoutMs }),
         lazyConnect: true,
         protocol: 2,

@@ -92,7 +92,6 @@ export function openOtlpTracing(
   }
 }
 
-/** Contains no parameters or values. */
 interface StatementMessage {
   readonly text: string
   readonly name: string | undefined

@@ -153,7 +153,6 @@ const syncEveryBytes = 32 * 1024 * 1024
 const probeBytes = 4096
 
 function incomingBlob(file: FileHandle, path: string, settling: string): IncomingBlob {
-  // The handle stays open for the sync.
   const sink = file.createWriteStream({ autoClose: false, highWaterMark: bufferedBytes })
   sink.on('error', () => undefined)
   let unsyncedBytes = 0
@@ -229,7 +228,6 @@ export async function entriesOlderThan(directory: string, olderThan: number): Pr
       const { mtimeMs } = await stat(join(directory, name))
       if (mtimeMs < olderThan) old.push(name)
     } catch (error) {
-      // Another upload or process has removed it.
       if (codeOf(error) !== 'ENOENT') throw error
     }
   }

@@ -4,7 +4,6 @@ import { createFairSemaphore } from './fair-semaphore.ts'
 /** Amazon S3 accepts 10,000 parts, so an object may have 78 GiB. */
 export const partBytes = 8 * 1024 * 1024
 
-/** Small files do not wait for large ones. */
 const smallBytes = 1024 * 1024
 
 const freeBytes = 64 * 1024

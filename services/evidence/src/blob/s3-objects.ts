@@ -64,7 +64,6 @@ export interface StoredPart extends SentObject {
   readonly sha256: string | undefined
 }
 
-/** The library's default is 50. */
 const maxSockets = 2_048
 
 /** The bulk call needs a checksum that not all servers support. */

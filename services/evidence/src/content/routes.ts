@@ -45,7 +45,6 @@ export function contentRoutes(
       )
       describe(answer, file)
       const content = Readable.from(continueFrom(first, bytes), { objectMode: false })
-      // Also if the client disconnects before the first read.
       content.once('close', () => source.destroy())
       content.once('error', (error) => warn(error))
       return new StreamedAnswer(mediaType, content)

@@ -1,7 +1,6 @@
 import type { Tx } from '@postern/tenant-db'
 import type { Actor } from '../upload/store.ts'
 
-// The database rejects repeated holds and holds on purged files.
 const insertText = `
   insert into evidence.legal_hold (
     tenant_id, file_id, number, kind, reason, decided_by_type, decided_by_id, decided_by_label

@@ -4,7 +4,6 @@ import type { Deps } from '../deps.ts'
 
 export function receiptRoutes(app: App, { receipts }: Pick<Deps, 'receipts'>): void {
   contractRoute(app, receiptKeys, async ({ answer }) => {
-    // Short, so that clients learn a new key soon.
     answer.header('cache-control', 'public, max-age=300')
     return { keys: receipts.publicKeys.map((key) => ({ ...key })) }
   })

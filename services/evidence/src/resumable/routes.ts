@@ -148,14 +148,12 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
           await append(raw.body, writer, { atMost, checksum, stallMs: limits.stallMs, signal })
         } catch (error) {
           if (error instanceof ProblemError && error.code === 'content_too_large') {
-            // Only bytes that another replica has counted stay.
             await reportLookupFailure(async () =>
               db.write(context, async (tx) => await endTurn(tx, upload.id, turn, 0)),
             )
           }
           throw error
         } finally {
-          // The next request counts what arrived.
           length = await writer.close()
         }
         await tell(input, {

@@ -53,7 +53,6 @@ function decode(value: string): string | undefined {
 
 export interface Checksum {
   readonly algorithm: 'sha256' | 'sha1'
-  /** In base64. */
   readonly digest: string
 }
 

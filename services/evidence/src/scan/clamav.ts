@@ -70,7 +70,6 @@ function outcomeOf(reply: string, scanner: string): ScanOutcome {
   if (text === 'INSTREAM size limit exceeded. ERROR') return { result: 'limits_exceeded', scanner }
   const malware = /^stream: ([\x21-\x7e]{1,200}) FOUND$/.exec(text ?? '')?.[1]
   if (malware === undefined) throw new ScannerUnavailableError(`clamd answered ${JSON.stringify(reply.slice(0, 200))}`)
-  // Archives that clamd could not unpack completely.
   if (malware.startsWith('Heuristics.Limits.Exceeded')) return { result: 'limits_exceeded', scanner }
   return { result: 'infected', malware, scanner }
 }

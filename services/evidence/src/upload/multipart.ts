@@ -129,7 +129,6 @@ function decoded(stream: Readable, encoding: string): Readable {
   const name = encoding.toLowerCase()
   if (plainEncodings.has(name)) return stream
   if (name !== 'base64') throw multipartFault('A part may have the Content-Transfer-Encoding base64, or none.')
-  // The reader of the decoder gets the error.
   return pipeline(stream, createBase64Decoder(), () => undefined)
 }
 

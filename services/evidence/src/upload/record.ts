@@ -12,7 +12,6 @@ import { describeNewFile, insertFile, isBlobRecorded, lockBlob, recordFailure, a
 import type { Actor } from './store.ts'
 import type { ReceivedFile } from './parse-upload.ts'
 
-/** The rest is left to the sweep. */
 const maxFailures = 3
 
 export interface NewEvidence {
@@ -72,7 +71,6 @@ export async function record<T>(
         const reference = numbers[index]
         if (reference === undefined) throw new Error('a file has no number')
         const { scan } = body
-        // Infected files are kept but not attached.
         const isQuarantined = scan.result === 'infected'
         const attachTo = isQuarantined ? [] : procedureIds
         const receipt = await receipts.sign({

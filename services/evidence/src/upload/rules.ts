@@ -3,7 +3,6 @@ import { type AllowedTypes, type FileKind, judgeDeclared } from './file-kind.ts'
 
 export interface DeclaredUpload {
   readonly contentType: string
-  /** Undefined for a chunked body. */
   readonly contentLength: number | undefined
   readonly sha256: string | undefined
 }
@@ -137,7 +136,6 @@ export function findUntimely(
   return undefined
 }
 
-/** At least six digits. */
 export function formatReference(year: number, number: string): string {
   return `EV-${year}-${number.padStart(6, '0')}`
 }

@@ -59,7 +59,6 @@ const unproved: InputError = {
   detail: 'must not become critical or high, because the finding was closed without evidence: reopen it first',
 }
 
-/** `today` is a day in UTC. */
 export async function moveFinding(
   tx: Tx,
   finding: StoredFinding,

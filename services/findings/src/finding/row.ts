@@ -35,7 +35,6 @@ export const columns = `${storedColumns},
     order by link.position
   ) as entity_ids`
 
-/** On the day `$1`. */
 export const jsonText = objectText({
   id: notNull(unescapedText('t.id')),
   reference: notNull(unescapedText('t.reference')),

@@ -34,7 +34,6 @@ export interface StoredPiece {
   readonly evidence: readonly (readonly EvidenceRef[])[] | null
 }
 
-/** `today` is a day in UTC. */
 export async function listPieces(tx: Tx, wanted: readonly Piece[], today: string): Promise<StoredPiece[]> {
   return await tx.query<StoredPiece & Record<string, unknown>>(
     pieces([

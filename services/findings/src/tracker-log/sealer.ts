@@ -53,7 +53,6 @@ export function openLogSealer({
     while (await db.write({ assertion }, async (tx) => sealLog(tx, { tenantId, checkpoints })));
   }
 
-  /** Callers share a run that has not begun. */
   const seal = async (tenant: TenantAssertion): Promise<void> => {
     const tenantId = tenantOf(tenant.assertion)
     const of = runs.get(tenantId) ?? { current: undefined, next: undefined }

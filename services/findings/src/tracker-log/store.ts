@@ -357,7 +357,6 @@ const saveCheckpoint = statement(
   on conflict (tenant_id, day) do nothing`,
 )
 
-// By the database's clock.
 const dayOver = `least($1::date, (now() at time zone 'UTC')::date - 1)`
 
 const afterDays = `(${dayOver} + 1)::timestamp at time zone 'UTC'`

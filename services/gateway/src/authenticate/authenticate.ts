@@ -224,7 +224,6 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
         const { hash } = credentials.key
         const entry = keys.find(hash)
         if (entry !== undefined) {
-          // Once per request, even if its caller is judged again.
           if (exchange.key === undefined) found.inMemory += 1
           const judged = judge(exchange, entry)
           if (judged !== undefined) return judged
@@ -317,7 +316,6 @@ function invalidKey(exchange: Exchange): Refusal {
   })
 }
 
-/** Says nothing about the settings. */
 function publicDetail({ code }: SignInRefusal): string {
   if (code === 'tenant_unknown') return 'The access token names a tenant that does not exist.'
   return code.startsWith('tenant_')

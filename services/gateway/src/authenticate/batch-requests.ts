@@ -17,7 +17,6 @@ export function createBatcher<Answer>(
     readonly maxWaiting: number
     /** Longer waiting inputs reject and are never sent. */
     readonly maxWaitMs: number
-    /** Milliseconds on a monotonic clock. */
     readonly now: () => number
   },
 ): (input: string) => Promise<Answer> {

@@ -30,7 +30,6 @@ export interface Principal {
   readonly limit: number
   readonly tenantLimit: number
   readonly context: string
-  /** Returns undefined: every address may call. */
   readonly isAddressAllowed: ((address: string) => boolean) | undefined
   /** State of limits, usage and assertions. HOT PATH: replaces look-ups in maps for every request. */
   limits: Limits | undefined
@@ -166,7 +165,6 @@ export function undecidedPrincipal(token: Token, access: readonly TenantAccess[]
     expiresAt: token.expiresAt,
     limit: personLimit,
     tenantLimit: personLimit,
-    // Services refuse it.
     context: '',
     isAddressAllowed: undefined,
     limits: undefined,

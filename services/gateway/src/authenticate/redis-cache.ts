@@ -24,7 +24,6 @@ export interface RedisCache {
   /** Returns undefined if the record is missing or invalid, or if Redis is slow. */
   find(hash: string): Promise<KeyRecord | undefined>
   onRevocation(listener: (revocation: Revocation) => void): void
-  /** Shared with the rate limits. */
   readonly commands: RedisClient
   /** The subscription must receive published messages. */
   readonly health: Readonly<Record<'commands' | 'subscription', RedisHealth>>

@@ -192,7 +192,6 @@ class AnswerHandler extends PooledRequest implements OpenRequest {
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
-    // Interim responses (1xx) are not passed on.
     if (status < 200) return
     // The service rejects the gateway's signature, not the client's key.
     if (status === 401) {

@@ -33,9 +33,7 @@ export function createSharedDatabaseCheck(urls: Readonly<Record<string, string>>
       })
       const answer = readySchema.safeParse(await body.json())
       if (statusCode === 200 && answer.data?.database !== undefined) databases.set(name, answer.data.database)
-    } catch {
-      // Requests to the service are reported where they fail.
-    }
+    } catch {}
   }
 
   return {

@@ -7,7 +7,6 @@ export interface PublicRequests {
   take(address: string, cost?: number): number
 }
 
-/** `limit`: requests a minute. */
 export function createPublicRequests({
   clocks,
   limit,

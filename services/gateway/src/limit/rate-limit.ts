@@ -155,7 +155,6 @@ export function createRateLimit(options: {
   }
 
   function isOfUse(bucket: Bucket, now: number): boolean {
-    // A new bucket has no window yet.
     return now < Math.max(bucket.windowOver, bucket.madeAt + windowMs) || fetching.has(bucket)
   }
 
@@ -250,7 +249,6 @@ export function createRateLimit(options: {
     enforce(bucket, bucket.limit)
   }
 
-  /** Redis does not know this window yet. */
   function startOwnWindow(bucket: Bucket, now: number): void {
     startWindow(bucket)
     if (!source.isHealthy()) enforce(bucket, shareOf(bucket))

@@ -216,7 +216,6 @@ const dropSecret = statement(
   'sync_drop_secret',
   'delete from sync.connector_secret s where s.connector_id = $1 and s.name = $2',
 )
-/** Null deletes the secret. */
 export async function storeSecret(tx: Tx, connectorId: string, name: string, sealed: string | null): Promise<void> {
   await tx.execute(sealed === null ? dropSecret([connectorId, name]) : putSecret([connectorId, name, sealed]))
 }

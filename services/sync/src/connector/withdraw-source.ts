@@ -29,7 +29,6 @@ export async function withdrawSource(
   })
   if (begun === undefined) return undefined
   const { connectorId, first, second } = begun
-  // The connector never had a run, so the universe does not know it.
   if (first === 1) return { telling: second, undo: async () => undefined }
   const { tenantId, assertion, label } = context
   const asker = { tenantId, assertion, runId: connectorId, connectorId, label, requestId }

@@ -4,7 +4,6 @@ export interface Asker {
   readonly tenantId: string
   readonly assertion: string
   readonly runId: string
-  /** Undefined if nothing is pushed. */
   readonly connectorId?: string
   readonly label: string
   readonly requestId: string

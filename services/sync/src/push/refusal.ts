@@ -1,7 +1,6 @@
 import { type ProblemError, problem } from '@postern/service-kit'
 import type { ApplicationOutcome } from './universe.ts'
 
-/** The most errors in a response. */
 const maxErrors = 50
 
 export function problemOf(outcome: Exclude<ApplicationOutcome, { readonly kind: 'applied' }>): ProblemError {

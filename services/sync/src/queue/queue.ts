@@ -74,7 +74,6 @@ const queryTimeoutMs = 10_000
 const stopWithinMs = 20_000
 const leastStopMs = 1_000
 
-/** `postern migrate` creates the tables. */
 export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
   const seconds = Math.max(1, Math.round(pollMs / 1000))
   // pg-boss passes them to pg, although its types lack some.
@@ -243,9 +242,7 @@ async function hideError(work: Promise<void>): Promise<void> {
   try {
     await work
     isDone = true
-  } catch {
-    // The run and the log have the error.
-  }
+  } catch {}
   if (!isDone) throw new Error('the attempt has failed')
 }
 

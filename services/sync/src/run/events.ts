@@ -22,7 +22,6 @@ export function runEventRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     const first = await look()
     if (first === undefined) throw problem('not_found')
     answer.header('cache-control', 'no-store')
-    // Proxies must not buffer events.
     answer.header('x-accel-buffering', 'no')
     const gone = new AbortController()
     raw.raw.once('close', () => gone.abort())

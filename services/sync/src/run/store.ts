@@ -29,7 +29,6 @@ const startInline = statement(
   returning id`,
 )
 
-/** Records the start of a push of `fetched` rows. Returns the id of its run. */
 export async function startInlineRun(
   tx: Tx,
   run: { readonly connectorId: string; readonly fetched: number; readonly actor: Actor; readonly requestId: string },

@@ -127,7 +127,6 @@ function compare({ sql, kind }: FilterColumn, node: Comparison, { bind, meanings
   }
   switch (kind) {
     case 'flag': {
-      // Some providers send booleans as capitalized text.
       const flag = own(flags, value.toLowerCase())
       if (flag === undefined) throw invalid('must compare a boolean with true or false')
       if (op === 'eq') return `(${sql} = ${bind(flag)}::boolean)`

@@ -46,7 +46,6 @@ export async function receiveUpload(
     isHeld: () => isStoring,
     onStall: () => body.destroy(problem('request_timeout')),
   })
-  // One batch is written while the next is sent.
   let [before, storing] = [Promise.resolve(), Promise.resolve()]
   const flush = async (): Promise<void> => {
     const contents = chunks
@@ -106,7 +105,6 @@ export function unfinishedBytes(text: Buffer): number {
   for (let back = 1; back <= 3; back += 1) {
     const byte = text[text.length - back] ?? 0
     if (byte < 0x80) return 0
-    // RFC 3629, section 3.
     if (byte >= 0xc0) return back < (byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2) ? back : 0
   }
   return 0

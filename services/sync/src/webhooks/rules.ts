@@ -30,7 +30,6 @@ export interface DueDelivery {
   readonly firstAttemptAt: Date | null
 }
 
-/** Endpoints of a tenant. */
 export const mostEndpoints = 20
 
 /** In seconds after each attempt; the last one repeats. */
@@ -84,7 +83,6 @@ export function bodyOf(
   return JSON.stringify({ type, timestamp: occurredAt.toISOString(), data })
 }
 
-/** Of the resource. A path if `apiUrl` is undefined. */
 export function urlOf(
   { type, resourceId }: Pick<DueDelivery, 'type' | 'resourceId'>,
   apiUrl: string | undefined,

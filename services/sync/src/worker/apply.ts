@@ -24,7 +24,6 @@ export async function assertNotStale(lease: RunLease, imports: Imports): Promise
 }
 
 export interface Applying {
-  /** Ends what waits. */
   readonly signal: AbortSignal
   /** Pauses before each retry of a request to the universe, in milliseconds. */
   readonly pausesMs?: readonly number[] | undefined
@@ -67,7 +66,6 @@ export async function applyChanges(
   }
 }
 
-/** Ends a run whose changes are applied. */
 export async function endApplied(lease: RunLease, imports: Imports): Promise<void> {
   const { run, counts } = lease
   const planned = counts.created + counts.updated + counts.moved + counts.reactivated + counts.deactivated

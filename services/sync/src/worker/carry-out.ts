@@ -43,7 +43,6 @@ export interface WorkerParts {
   readonly keepDetailsDays?: number | undefined
   /** How long to remove old details after a run. Default 20 s; the tenant's next run removes the rest. */
   readonly clearWithinMs?: number
-  /** Called when a run has ended or waits for approval. */
   ended(status: Run['status']): void
 }
 
@@ -87,7 +86,6 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
   await tidyUp(parts, lease, attempt.signal)
 }
 
-/** Ends a run whose attempts have all died. */
 export async function endLostRun(parts: WorkerParts, runId: string): Promise<void> {
   const lease = await acquireRunLease(parts, runId)
   if (lease === undefined) return

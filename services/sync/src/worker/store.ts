@@ -39,7 +39,6 @@ export async function releaseWork(tx: Tx, workId: string, worker: string): Promi
 
 const suspended = statement('sync_is_suspended', 'select tenancy.is_work_suspended($1::uuid, $2::uuid) as suspended')
 
-/** Returns whether the work's tenant is suspended. */
 export async function isSuspended(tx: Tx, workId: string, worker: string): Promise<boolean> {
   const [row] = await tx.query<{ suspended: boolean }>(suspended([workId, worker]))
   return row?.suspended === true

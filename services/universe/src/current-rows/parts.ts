@@ -7,7 +7,6 @@ const firstKeys = 250
 const more = 8
 
 export interface Part {
-  /** Each is JSON text. */
   readonly rows: readonly string[]
   readonly reached: number
 }
@@ -32,7 +31,6 @@ export async function readPart(
       count = some.length * (isLong ? 1 : more)
     } catch (error) {
       if (!isTooLarge(error) || some.length === 1) throw error
-      // The caller asks for the remaining keys again.
       if (reached > 0) break
       isLong = true
       count = Math.ceil(some.length / 2)

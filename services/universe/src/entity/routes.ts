@@ -97,7 +97,6 @@ export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings
       wanted.length === 0
         ? {}
         : (await expand(deps, input, [stored], { wanted, most: mostExpanded.one })).get(stored.id)
-    // Expansions can change without the entity.
     const tag = wanted.length === 0 ? undefined : hash('sha256', JSON.stringify(expanded), 'base64url').slice(0, 22)
     answer.etag(entityTag(stored, day, tag))
     return { ...asRead(stored, day), ...expanded }

@@ -76,7 +76,6 @@ export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       const filter = nodesOf(input)
       const found = await db.read(input.context, async (tx) => findHierarchy(tx, filter.key, filter.asOf))
       assertVersion(found, 'as_of')
-      // The whole export has one version.
       const pinned: NodeFilter = { ...filter, asOf: { version: found.wanted } }
       const rows = streamList(db, input.context, {
         after: page.after,

@@ -89,7 +89,6 @@ function tooLarge({ applied }: Import): ApplyImportAnswer {
 }
 
 async function finish(tx: Tx, found: Import): Promise<{ readonly applied: number }> {
-  // A source without changes is a source too.
   if (found.isWhole) await openSource(tx, found.connectorId)
   return await finishImport(tx, found)
 }

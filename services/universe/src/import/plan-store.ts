@@ -67,7 +67,6 @@ export async function rejectInvalidRows(tx: Tx, { runId, scope }: Import): Promi
 const error = (field: string, code: string, message: string, excerpt: string): string =>
   `jsonb_build_array(jsonb_build_object('field', ${field}, 'code', ${code}, 'message', ${message}, 'excerpt', left(${excerpt}, 80)))`
 
-// The first row with a key stays.
 const rejectRepeated = statement(
   'universe_reject_repeated_keys',
   `with first as materialized (

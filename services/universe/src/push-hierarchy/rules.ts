@@ -1,10 +1,10 @@
 import { type PushedNode, maxNodeDepth } from '@postern/contracts'
 import { ownFaultsOfNode } from '@postern/contracts/internal'
-import { type RowFault, toRowFaults, depthsInPush, repetitions } from '../push/rules.ts'
+import { type RowFault, toRowFaults, depthsInPush, repeatedValueFaults } from '../push/rules.ts'
 
 export function faultsOfNodes(nodes: readonly PushedNode[]): RowFault[] {
   return [
-    ...repetitions(
+    ...repeatedValueFaults(
       'node_key',
       nodes.map(({ node_key }) => node_key),
     ),

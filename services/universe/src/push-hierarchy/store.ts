@@ -231,7 +231,6 @@ const insertNew = statement(
   where s.run_id = $1::uuid and s.is_new and s.index >= $4::integer and s.index < $5::integer`,
 )
 
-// A trigger writes the history.
 const updateKnown = statement(
   'universe_update_nodes',
   `with ${linked},

@@ -1,13 +1,13 @@
 import type { PushedPerson } from '@postern/contracts'
-import { type RowFault, repetitions } from '../push/rules.ts'
+import { type RowFault, repeatedValueFaults } from '../push/rules.ts'
 
 export function faultsOfPeople(people: readonly PushedPerson[]): RowFault[] {
   return [
-    ...repetitions(
+    ...repeatedValueFaults(
       'external_id',
       people.map(({ external_id }) => external_id),
     ),
-    ...repetitions(
+    ...repeatedValueFaults(
       'email',
       people.map(({ email, active }) => (active ? email?.toLowerCase() : undefined)),
       (first) => `is the address of "${people[first]?.external_id}" already, before this row`,

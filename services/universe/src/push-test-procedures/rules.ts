@@ -1,11 +1,11 @@
 import type { PushedTestProcedure, TestProcedure } from '@postern/contracts'
 import { ownFaultsOfTestProcedure, ownReview } from '@postern/contracts/internal'
-import { type RowFault, toRowFaults, repetitions } from '../push/rules.ts'
+import { type RowFault, toRowFaults, repeatedValueFaults } from '../push/rules.ts'
 
 /** Returns faults that need no stored data: repeated keys, dates, numbers, and testers who review their own work. */
 export function faultsOfTestProcedures(rows: readonly PushedTestProcedure[]): RowFault[] {
   return [
-    ...repetitions(
+    ...repeatedValueFaults(
       'external_id',
       rows.map(({ external_id }) => external_id),
     ),

@@ -8,7 +8,6 @@ import type { NamedInTwoWays } from './rules.ts'
 
 export type { Tx } from '@postern/tenant-db'
 
-/** Locks the tenant's test procedures until the transaction ends. */
 export async function lockTestProcedures(tx: Tx): Promise<void> {
   await Promise.all([tx.execute(makeCounter([])), tx.execute(lockCounter([])), compareAsSets(tx), raiseWorkMemory(tx)])
 }

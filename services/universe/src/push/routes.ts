@@ -3,7 +3,7 @@ import { type ApplyAnswer, type ApplyEntitiesAnswer, applyEntitiesBodySchema } f
 import { type App, type RequestInfo, internalRoute } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { refuse } from './rejection.ts'
-import { type RowFault, faultsOfPush, outsideParents, statusFault, unknownParentFault } from './rules.ts'
+import { type RowFault, faultsOfPush, groupByOutsideParent, statusFault, unknownParentFault } from './rules.ts'
 import { type IdentifiedEntity, type Tx, applyIdentified, identify, lockTree } from './store.ts'
 import { asProblem } from './tree-refusal.ts'
 
@@ -42,7 +42,7 @@ export async function applyEntities(
   entities: readonly PushedEntity[],
   createdBy: CreatedBy,
 ): Promise<ApplyEntitiesAnswer> {
-  const parents = outsideParents(entities)
+  const parents = groupByOutsideParent(entities)
   const keys = [...entities.map(({ external_id }) => external_id), ...parents.keys()]
   const [lastNumber, identities] = await Promise.all([lockTree(tx), identify(tx, keys)])
   const identityOf = new Map(keys.map((key, at) => [key, identities[at]]))

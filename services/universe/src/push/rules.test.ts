@@ -1,6 +1,13 @@
 import type { PushedEntity } from '@postern/contracts'
 import { describe, expect, test } from 'vitest'
-import { asInputErrors, faultsOfPush, maxFaults, outsideParents, statusFault, unknownParentFault } from './rules.ts'
+import {
+  asInputErrors,
+  faultsOfPush,
+  maxFaults,
+  groupByOutsideParent,
+  statusFault,
+  unknownParentFault,
+} from './rules.ts'
 
 function row(external_id: string, parent_external_id?: string): PushedEntity {
   const parent = parent_external_id === undefined ? {} : { parent_external_id }
@@ -61,7 +68,7 @@ describe('the faults of a push by itself', () => {
 })
 
 test('parents outside the push are listed once, with the rows that name them', () => {
-  expect(outsideParents([row('a', 'x'), row('b', 'a'), row('c', 'x'), row('d', 'y')])).toEqual(
+  expect(groupByOutsideParent([row('a', 'x'), row('b', 'a'), row('c', 'x'), row('d', 'y')])).toEqual(
     new Map([
       ['x', [0, 2]],
       ['y', [3]],

@@ -1,7 +1,7 @@
 import type { Entity, InputError, PushedEntity } from '@postern/contracts'
 import { type OwnFault, ownFaultsOfEntity } from '@postern/contracts/internal'
 
-/** A run repeats the push without the rows that are listed. */
+/** The most faults in an answer. A run repeats the push without these rows. */
 export const maxFaults = 20_000
 export const maxDepth = 12
 
@@ -13,7 +13,7 @@ export interface RowFault {
   readonly detail: string
 }
 
-/** In the order of the rows. `list` is the member with the rows. */
+/** Returns faults in the order of the rows. `list`: the member of the body with the rows. */
 export function asInputErrors(faults: readonly RowFault[], list = 'entities'): InputError[] {
   return faults
     .toSorted((a, b) => a.index - b.index)
@@ -23,7 +23,7 @@ export function asInputErrors(faults: readonly RowFault[], list = 'entities'): I
 
 export function faultsOfPush(entities: readonly PushedEntity[]): RowFault[] {
   return [
-    ...repetitions(
+    ...repeatedValueFaults(
       'external_id',
       entities.map(({ external_id }) => external_id),
     ),
@@ -32,8 +32,8 @@ export function faultsOfPush(entities: readonly PushedEntity[]): RowFault[] {
   ]
 }
 
-/** `say` words the fault, given the first row with the value. */
-export function repetitions(
+/** Returns a fault for each repeated value. `say` words it, given the first row with the value. */
+export function repeatedValueFaults(
   field: string,
   values: readonly (string | undefined)[],
   say = (first: number): string => `is the ${field} of row ${first} already`,
@@ -62,7 +62,7 @@ function chainFaults(entities: readonly PushedEntity[]): RowFault[] {
   })
 }
 
-/** Infinity in or below a circle. */
+/** Returns the depth of each row in the push; Infinity for a row in a circle or below one. */
 export function depthsInPush(
   rows: readonly { readonly key: string; readonly parent: string | undefined }[],
 ): readonly number[] {
@@ -118,14 +118,14 @@ const nextStatuses: Readonly<Record<Entity['status'], readonly Entity['status'][
   archived: ['active'],
 }
 
-/** Undefined if the entity can change to this status. */
+/** Returns undefined if the entity can change to this status. */
 export function statusFault(index: number, from: Entity['status'], to: Entity['status']): RowFault | undefined {
   if (from === to || nextStatuses[from].includes(to)) return undefined
   const allowed = [from, ...nextStatuses[from]].join(' or ')
   return { index, field: 'status', code: 'invalid_transition', detail: `must be ${allowed}: the entity is ${from} now` }
 }
 
-export function outsideParents(entities: readonly PushedEntity[]): Map<string, number[]> {
+export function groupByOutsideParent(entities: readonly PushedEntity[]): Map<string, number[]> {
   const inside = new Set(entities.map(({ external_id }) => external_id))
   const outside = new Map<string, number[]>()
   for (const [index, { parent_external_id: key }] of entities.entries()) {

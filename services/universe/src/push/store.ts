@@ -19,7 +19,6 @@ export async function lockTree(tx: Tx): Promise<number> {
 
 export interface Identity {
   readonly id: string
-  /** Undefined for a new entity. */
   readonly status: Entity['status'] | undefined
 }
 
@@ -173,7 +172,6 @@ const identities = statement(
   ) as known on true`,
 )
 
-// The transaction has locked the counter.
 const countOn = statement(
   'universe_count_on',
   'update universe.reference_counter counter set last_number = $1::integer where counter.last_number < $1::integer',

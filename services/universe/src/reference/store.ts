@@ -8,7 +8,6 @@ export async function listUnknownTestProcedures(tx: Tx, ids: readonly string[]):
   return (await tx.query<{ id: string }>(unknownTestProcedures([ids]))).map(({ id }) => id)
 }
 
-/** Inactive people count as people. */
 export async function listUnknownPeople(tx: Tx, ids: readonly string[]): Promise<string[]> {
   return (await tx.query<{ id: string }>(unknownPeople([ids]))).map(({ id }) => id)
 }

@@ -16,7 +16,6 @@ import type { StoredFinding } from '../rules.ts'
 
 export type FindingSort = (typeof findingSorts)[number]
 
-/** Undefined members do not filter. */
 export interface FindingFilter {
   readonly status?: readonly Finding['status'][] | undefined
   readonly severity?: readonly Finding['severity'][] | undefined

@@ -37,7 +37,6 @@ export interface DeliveryParts {
 const batch = 100
 /** Requests to one endpoint at a time. */
 const concurrency = 8
-/** Then another endpoint gets the worker. */
 const sliceMs = 20_000
 const defaultTimeoutMs = 10_000
 
