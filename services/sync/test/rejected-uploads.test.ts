@@ -58,7 +58,7 @@ describe.each(operations)('to %s a file', (operation, done) => {
     'application/xml',
     'application/pdf',
     'application/x-zip-compressed',
-    'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
+    'application/vnd.openxmlformats-officedocument.wordprocessingml.document',
     'application/vnd.oasis.opendocument.spreadsheet',
     'image/png',
   ])('is rejected at once if it is sent as %s', async (type) => {
@@ -77,6 +77,7 @@ describe.each(operations)('to %s a file', (operation, done) => {
     'application/octet-stream',
     'binary/octet-stream',
     'application/vnd.ms-excel',
+    'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
     'application/csv',
     'application/x-csv',
     'application/x-www-form-urlencoded',

@@ -50,8 +50,8 @@ describe('a table that cannot be read to its end is rejected', () => {
   test('when it is a different kind of file, which is named', async () => {
     const html = await failure('\n<!DOCTYPE html><html><title>Sign in</title></html>')
     expect(html).toMatchObject({ code: 'not_a_table', message: expect.stringContaining('web page') })
-    const workbook = Buffer.concat([Buffer.from('PK\u0003\u0004'), Buffer.from([0x14, 0, 6, 0, 0xff])])
-    expect(await failure(workbook)).toMatchObject({ message: expect.stringContaining('save the sheet as CSV') })
+    const archive = Buffer.concat([Buffer.from('PK\u0003\u0004'), Buffer.from([0x14, 0, 6, 0, 0xff])])
+    expect(await failure(archive)).toMatchObject({ message: expect.stringContaining('unpack it and send the table') })
     const oldWorkbook = Buffer.from('d0cf11e0a1b11ae10000', 'hex')
     expect(await failure(oldWorkbook)).toMatchObject({ message: expect.stringContaining('old Excel workbook') })
     expect(await failure('[{"id": 1}]')).toMatchObject({ message: expect.stringContaining('http_json') })

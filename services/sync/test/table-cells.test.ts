@@ -151,7 +151,6 @@ describe('a file that is not a table is identified, with advice', () => {
     ['old Excel workbook', compound('Workbook')],
     ['Word document', compound('WordDocument')],
     ['old Excel workbook', Buffer.from('0908100000060500', 'hex')],
-    ['an Excel workbook', zip('[Content_Types].xml', 'xl/workbook.xml')],
     ['OpenDocument spreadsheet', zip('mimetypeapplication/vnd.oasis.opendocument.spreadsheet')],
     ['Word document', zip('[Content_Types].xml', 'word/document.xml')],
     ['ZIP archive', zip('table.csv')],

@@ -34,7 +34,7 @@ export function addConnectorCommands(program: Command, context: CommandContext):
     'connectors run hr-nightly --file departments.csv --dry-run --watch',
   )
     .argument('<key>', 'key of the connector')
-    .option('--file <path>', 'the table for a connector for uploads')
+    .option('--file <path>', 'the table (CSV or .xlsx) for a connector for uploads')
     .option('--dry-run', 'show what would change without changing it')
     .option('--watch', 'follow the run, with a progress bar on standard error')
     .option('--override-safety <reason>', 'apply without approval, regardless of the limits')
@@ -46,7 +46,7 @@ export function addConnectorCommands(program: Command, context: CommandContext):
     'connectors test hr-nightly --file departments.csv',
   )
     .argument('<key>', 'key of the connector')
-    .option('--file <path>', 'the table for a connector for uploads')
+    .option('--file <path>', 'the table (CSV or .xlsx) for a connector for uploads')
     .action(async (key, options) => await (await runCommands()).testConnector(context, key, options))
   addRunCommands(connectors, context)
   leaf(

@@ -26,7 +26,7 @@ import {
 const base = { upstream: 'sync', tag: 'Sync', access: { kind: 'scope', scope: 'admin:sync' } } as const
 
 const noForms =
-  'Its media type can be that of any text table, or absent. Forms (`multipart/form-data`), JSON and similar types return 415.'
+  'The file is a table of text (CSV) or an Excel workbook (`.xlsx`). Its media type can be that of any such file, or absent. Forms (`multipart/form-data`), JSON and similar types return 415.'
 
 /** Only a connector for uploads takes a body. */
 const fileBody = {

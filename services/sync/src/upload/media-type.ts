@@ -1,4 +1,5 @@
 import { problem } from '@postern/service-kit'
+import { workbookMediaType } from '../source/workbook/open-workbook.ts'
 
 /** Others are accepted: clients send `text/csv`, bytes, Excel's type, curl's default form type, or none. */
 const notATable = new RegExp(
@@ -12,8 +13,8 @@ const notATable = new RegExp(
 
 export function assertMayBeTable(contentType: string | undefined): void {
   const type = contentType?.split(';', 1)[0]?.trim().toLowerCase() ?? ''
-  if (!notATable.test(type)) return
-  const what = type.startsWith('multipart/') ? 'A form is not accepted' : 'Only a text table (CSV) is accepted'
+  if (type === workbookMediaType || !notATable.test(type)) return
+  const what = type.startsWith('multipart/') ? 'A form is not accepted' : 'Only a table (CSV or .xlsx) is accepted'
   throw problem('unsupported_media_type', {
     detail: `${what}: send the file itself as the body, as text/csv (curl --data-binary @file.csv).`,
   })

@@ -16,14 +16,14 @@ export function FileField({ file, onFile, isMissing }: Props) {
         <Button icon="upload" onPress={() => chooser.current?.click()}>
           {file === undefined ? 'Choose a file' : 'Choose another'}
         </Button>
-        <span className="one-line">{file?.name ?? 'Text with separators, as a spreadsheet exports it'}</span>
+        <span className="one-line">{file?.name ?? 'A workbook (.xlsx), or text with separators (.csv)'}</span>
       </div>
       <input
         ref={chooser}
         type="file"
         hidden
         aria-label="File to read"
-        accept=".csv,.tsv,.txt,text/csv"
+        accept=".csv,.tsv,.txt,.xlsx,text/csv"
         onChange={(event) => onFile(event.currentTarget.files?.[0])}
       />
       {isMissing ? (

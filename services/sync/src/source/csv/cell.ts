@@ -1,6 +1,6 @@
 import { undecodable } from '../marking-decoder.ts'
 
-interface CellFault {
+export interface CellFault {
   readonly code: string
   readonly message: string
 }
@@ -40,10 +40,14 @@ export function findCellFault(value: string, maxLength: number): CellFault | und
     return { code: 'control_character', message: 'contains a control character: remove it' }
   }
   if (spreadsheetErrors.has(value)) {
-    return {
-      code: 'formula_failed',
-      message: `is the error ${value} of the spreadsheet: fix the formula that it comes from`,
-    }
+    return formulaFailed(value)
   }
   return undefined
+}
+
+export function formulaFailed(error: string): CellFault {
+  return {
+    code: 'formula_failed',
+    message: `is the error ${error.slice(0, 80)} of the spreadsheet: fix the formula that it comes from`,
+  }
 }

@@ -5,20 +5,21 @@ import { requestOk } from '../http/request.ts'
 import { credentialHeaders, staticAuthSchema, staticSecretNames } from '../http/authorize.ts'
 import { caSchema, urlSchema } from '../http/fields.ts'
 import {
-  type ColumnFault,
   type SourceContext,
   type SourceItem,
+  type SourceLimits,
   type SourceTexts,
   type SourceType,
   defineSourceType,
-  rowOrError,
   rowsOf,
 } from '../types.ts'
-import { findCellFault } from './cell.ts'
 import { decodeText, encodings } from './decode.ts'
 import { findTextFormat } from './other-formats.ts'
 import { type Column, readHeader } from './header.ts'
 import { normalizePieces } from './normalize-pieces.ts'
+import { toTableRow } from './table-row.ts'
+import { isZip, workbookMediaType } from '../workbook/open-workbook.ts'
+import { readWorkbook } from '../workbook/workbook.ts'
 import { type Records, findSeparator, parseRecords, readSeparatorLine } from './parse.ts'
 
 const configSchema = z.strictObject({
@@ -34,10 +35,14 @@ const configSchema = z.strictObject({
   lenient_quotes: z.boolean().default(false),
   /** Some spreadsheets omit empty cells at the end of a row. */
   short_rows: z.boolean().default(false),
+  /** Of a workbook; the first that is shown if not set. */
+  sheet: z.string().trim().normalize('NFC').min(1).max(255).optional(),
+  /** Of a workbook; the first row with a value if not set. */
+  header_row: z.int().min(1).max(1_048_576).optional(),
 })
 type CsvConfig = z.output<typeof configSchema>
 
-/** A text table (RFC 4180 and the variants of spreadsheets), uploaded or fetched from a URL. */
+/** A text table (RFC 4180 and the variants of spreadsheets) or a workbook (`.xlsx`), uploaded or fetched from a URL. */
 export const csv: SourceType = defineSourceType({
   type: 'csv',
   configSchema,
@@ -57,10 +62,21 @@ async function* readRows(context: SourceContext<CsvConfig>): AsyncGenerator<Sour
 async function* readTexts(context: SourceContext<CsvConfig>): AsyncGenerator<SourceItem | SourceTexts> {
   const { config, limits } = context
   let mediaType: string | undefined
-  const table = openTable(context, (type) => {
+  const opened = openTable(context, (type) => {
     mediaType = type
   })
-  const { sample, rest } = await peek(normalizePieces(decodeText(table, config.encoding, () => mediaType)))
+  const { start, bytes } = await peekBytes(opened)
+  if (isZip(start)) yield* readWorkbook(bytes, config, limits)
+  else yield* readText(bytes, () => mediaType, config, limits)
+}
+
+async function* readText(
+  table: AsyncGenerator<Uint8Array>,
+  mediaType: () => string | undefined,
+  config: CsvConfig,
+  limits: SourceLimits,
+): AsyncGenerator<SourceItem | SourceTexts> {
+  const { sample, rest } = await peek(normalizePieces(decodeText(table, config.encoding, mediaType)))
   refuseOtherFormats(sample)
   const { declared, length } = readSeparatorLine(sample)
   const text = followedBy(sample.slice(length), rest)
@@ -152,7 +168,10 @@ async function* openTable(
     yield* readBytes(upload, { budget: createByteBudget(maxBytes), maxSilenceMs, signal })
     return
   }
-  const headers = { accept: 'text/csv, text/plain;q=0.9, */*;q=0.1', ...credentialHeaders(auth, secrets) }
+  const headers = {
+    accept: `text/csv, text/plain;q=0.9, ${workbookMediaType};q=0.8, */*;q=0.1`,
+    ...credentialHeaders(auth, secrets),
+  }
   const http = outbound.http({ ca, maxBytes, maxSilenceMs })
   try {
     const answer = await requestOk(http, { url, headers, signal })
@@ -177,24 +196,27 @@ function toItem(record: readonly string[], row: number, { columns, width, shortR
     const message = `the row has ${record.length} cells and the header ${width}: a separator or a quote is missing, or one too many`
     return { kind: 'error', row, code: 'cell_count', message }
   }
-  const values: Record<string, string> = {}
-  const faults: ColumnFault[] = []
-  for (const { name, place } of columns) {
-    const value = record[place] ?? ''
-    const found = findCellFault(value, maxLength)
-    if (found !== undefined) {
-      faults.push({ column: name, ...found })
-      continue
-    }
-    if (name === '__proto__') Object.defineProperty(values, name, { value, enumerable: true })
-    else values[name] = value
-  }
-  return rowOrError(row, values, faults)
+  return toTableRow(row, columns, (place) => record[place] ?? '', maxLength)
 }
 
 /** Spreadsheets leave such lines below a table. */
 function isEmpty(record: readonly string[]): boolean {
   return record.every((cell) => cell === '')
+}
+
+/** Enough to recognize a workbook. */
+const startBytes = 4
+
+async function peekBytes(
+  chunks: AsyncGenerator<Uint8Array>,
+): Promise<{ readonly start: Uint8Array; readonly bytes: AsyncGenerator<Uint8Array> }> {
+  let start = Buffer.alloc(0)
+  while (start.length < startBytes) {
+    const next = await chunks.next()
+    if (next.done === true) break
+    start = Buffer.concat([start, next.value])
+  }
+  return { start, bytes: followedBy<Uint8Array>(start, chunks) }
 }
 
 const sampleCharacters = 65_536
@@ -211,7 +233,7 @@ async function peek(
   return { sample, rest: chunks }
 }
 
-async function* followedBy(first: string, rest: AsyncGenerator<string>): AsyncGenerator<string> {
+async function* followedBy<Part>(first: Part, rest: AsyncGenerator<Part>): AsyncGenerator<Part> {
   try {
     yield first
     yield* rest

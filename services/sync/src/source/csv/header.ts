@@ -11,12 +11,13 @@ export function readHeader(
   cells: readonly string[],
   wanted: readonly string[] | undefined,
   maxColumns: number,
+  row = 1,
 ): readonly Column[] {
   if (cells.length > maxColumns) {
     throw new SourceReadError(
       'too_many_columns',
       `the header has more than ${maxColumns} columns: export fewer, or set the \`delimiter\` that the file has`,
-      { row: 1 },
+      { row },
     )
   }
   const columns = cells.map((cell, place) => ({ name: cell.trim().replaceAll(undecodable, '\uFFFD'), place }))
@@ -28,12 +29,12 @@ export function readHeader(
       throw new SourceReadError(
         'column_repeated',
         `columns ${earlier + 1} and ${place + 1} are both named ${excerpt(name)}: give each a name of its own`,
-        { row: 1, field: excerpt(name) },
+        { row, field: excerpt(name) },
       )
     }
     seen.set(name, place)
   }
-  if (wanted === undefined) return checkAllNamed(columns)
+  if (wanted === undefined) return checkAllNamed(columns, row)
   const missing = wanted.filter((name) => !seen.has(name))
   const [first] = missing
   if (first !== undefined) {
@@ -44,19 +45,19 @@ export function readHeader(
       'column_missing',
       `the header lacks ${names}${hint === undefined ? '' : ` (it has ${excerpt(hint)})`}: it reads ${found}. ` +
         'Name the columns as before, or change the connector',
-      { row: 1, field: excerpt(first) },
+      { row, field: excerpt(first) },
     )
   }
   return wanted.map((name) => ({ name, place: seen.get(name) ?? 0 }))
 }
 
-function checkAllNamed(columns: readonly Column[]): readonly Column[] {
+function checkAllNamed(columns: readonly Column[], row: number): readonly Column[] {
   const nameless = columns.find(({ name }) => name === '')
   if (nameless === undefined) return columns
   throw new SourceReadError(
     'column_unnamed',
     `column ${nameless.place + 1} has no name: name it, or list the \`columns\` to read`,
-    { row: 1 },
+    { row },
   )
 }
 

@@ -4,8 +4,8 @@ interface Format {
   readonly is: string
 }
 
-const saveAs = 'save the sheet as CSV (UTF-8)'
-const unpack = 'unpack it and send the CSV file in it'
+const saveAs = 'save it as an Excel workbook (.xlsx), or the sheet as CSV (UTF-8)'
+const unpack = 'unpack it and send the table in it'
 const picture = 'a picture: export the table itself as CSV (UTF-8)'
 const recording = 'a recording: send a CSV file'
 
@@ -74,13 +74,13 @@ export function findBinaryFormat(bytes: Uint8Array): string | undefined {
 function nameCompoundFile(start: Buffer): string {
   const has = (name: string): boolean => start.includes(Buffer.from(`${name}\0`, 'utf16le'))
   if (has('EncryptedPackage')) {
-    return 'a workbook that is protected with a password: open it, remove the password, and save the sheet as CSV (UTF-8)'
+    return 'a workbook that is protected with a password: open it, remove the password, and save it again'
   }
   if (has('Workbook') || has('Book')) return `an old Excel workbook (.xls): open it and ${saveAs}`
   if (has('WordDocument')) return 'a Word document: put the table into a spreadsheet and save it as CSV (UTF-8)'
   if (has('PowerPoint Document')) return 'a presentation: put the table into a spreadsheet and save it as CSV (UTF-8)'
   if (has('__properties_version1.0')) return 'an Outlook message: send the file that is attached to it'
-  return 'an old Excel workbook (.xls), or one that is protected with a password: open it, remove the password if it has one, and save the sheet as CSV (UTF-8)'
+  return 'an old Excel workbook (.xls), or one that is protected with a password: open it, remove the password if it has one, and save it as an Excel workbook (.xlsx)'
 }
 
 function nameZip(start: Buffer): string {
@@ -93,8 +93,7 @@ function nameZip(start: Buffer): string {
   if (start.includes('word/')) return 'a Word document: put the table into a spreadsheet and save it as CSV (UTF-8)'
   if (start.includes('ppt/')) return 'a presentation: put the table into a spreadsheet and save it as CSV (UTF-8)'
   if (start.includes('.iwa')) return 'an Apple Numbers or Pages file: export it as CSV (UTF-8)'
-  if (start.includes('xl/') || start.includes('[Content_Types].xml')) return `an Excel workbook: ${saveAs}`
-  return 'a ZIP archive, or an Excel workbook: unpack it and send the CSV file in it, or save the sheet as CSV (UTF-8)'
+  return `a ZIP archive: ${unpack}`
 }
 
 const textFormats: readonly { readonly pattern: RegExp; readonly is: string }[] = [

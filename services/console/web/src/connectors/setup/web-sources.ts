@@ -94,7 +94,7 @@ function authSecrets(values: Values) {
 
 export const csv: SourceInfo = {
   title: 'File',
-  tells: 'A table of text (CSV), uploaded with each run or fetched from a URL.',
+  tells: 'A table of text (CSV) or a workbook (.xlsx), uploaded with each run or fetched from a URL.',
   settings: [
     {
       kind: 'choice',
@@ -145,6 +145,20 @@ export const csv: SourceInfo = {
       label: 'Columns to read',
       placeholder: 'All of them',
       help: 'With commas between them. The header must have them, in any order.',
+      isAdvanced: true,
+    },
+    {
+      kind: 'text',
+      name: 'sheet',
+      label: 'Sheet of a workbook',
+      placeholder: 'The first one',
+      isAdvanced: true,
+    },
+    {
+      kind: 'number',
+      name: 'header_row',
+      label: 'Header row of a workbook',
+      placeholder: 'The first row with a value',
       isAdvanced: true,
     },
     {
