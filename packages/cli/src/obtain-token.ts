@@ -31,9 +31,10 @@ export async function obtainToken(provider: SignInProvider, options: ObtainOptio
     options.port === undefined
       ? await byDevice(client, parameters, options)
       : await byCallback(client, parameters, options.port, options)
-  const token = provider.read === 'id_token' ? tokens.id_token : tokens.access_token
-  if (token === undefined) throw new Error('the provider sent no ID token')
-  return token
+  const { access_token: accessToken, id_token: idToken } = tokens
+  if (provider.read === 'access_token') return accessToken
+  if (idToken === undefined) throw new Error('the provider sent no ID token')
+  return provider.read === 'userinfo' ? `${idToken}~${accessToken}` : idToken
 }
 
 type Parameters = Readonly<Record<string, string>>

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -19,11 +20,13 @@ async function tokens(): Promise<Record<string, unknown>> {
     await new SignJWT({ iss: issuer, sub: 'person-4711', iat: seconds, exp: seconds + 300, ...claims })
       .setProtectedHeader({ alg: 'ES256', kid: 'one' })
       .sign(privateKey)
+  const accessToken = await sign({ aud: 'postern', organization: ['harbourline'], groups: ['leads'] })
+  const atHash = hash('sha256', accessToken, 'buffer').subarray(0, 16).toString('base64url')
   return {
     token_type: 'Bearer',
     expires_in: 300,
-    access_token: await sign({ aud: 'postern', organization: ['harbourline'], groups: ['leads'] }),
-    id_token: await sign({ aud: 'postern-console', nonce }),
+    access_token: accessToken,
+    id_token: await sign({ aud: 'postern-console', nonce, at_hash: atHash }),
   }
 }
 
@@ -35,10 +38,12 @@ const server = createServer((request, response) => {
         jwks_uri: `${issuer}/keys`,
         authorization_endpoint: `${issuer}/authorize`,
         token_endpoint: `${issuer}/token`,
+        userinfo_endpoint: `${issuer}/userinfo`,
         device_authorization_endpoint: `${issuer}/device`,
         id_token_signing_alg_values_supported: ['ES256'],
       }),
       '/keys': () => ({ keys: [jwk] }),
+      '/userinfo': () => ({ sub: 'person-4711', organization: 'harbourline', groups: ['leads'] }),
       '/device': () => ({
         device_code: 'd',
         user_code: 'WDJB-MJHT',
@@ -121,16 +126,20 @@ test('settings that are wrong or missing are named, and no request is sent', asy
 test('a provider that does not answer is not taken for a wrong token', async () => {
   const away = { POSTERN_SIGN_IN_FILE: '', POSTERN_OIDC_ISSUER: 'http://127.0.0.1:1' }
   const { code, err } = await check({ iss: 'http://127.0.0.1:1' }, away)
-  expect([code, err]).toEqual([5, expect.stringContaining('the keys of the provider cannot be read')])
+  expect([code, err]).toEqual([5, expect.stringContaining('the keys or the userinfo of the provider cannot be read')])
 })
 
 /** Runs the command, and follows the lines that it shows. */
-async function signIn(args: readonly string[], follow: (line: string) => void = () => undefined) {
+async function signIn(
+  args: readonly string[],
+  follow: (line: string) => void = () => undefined,
+  read = 'access_token',
+) {
   const mapping = 'tenant: { from: [/organization] }, roles: { from: [/groups], map: { leads: auditor } }'
   const [out, err]: [string[], string[]] = [[], []]
   const code = await run(
     ['sign-in', 'check', ...args],
-    { POSTERN_SIGN_IN: `providers: [{ name: Staff, issuer: '${issuer}', ${mapping} }]` },
+    { POSTERN_SIGN_IN: `providers: [{ name: Staff, issuer: '${issuer}', read: ${read}, ${mapping} }]` },
     {
       out: (text) => out.push(text),
       err: (text) => {
@@ -151,11 +160,23 @@ function comeBack(line: string, parameters: string): void {
   void fetch(`${searchParams.get('redirect_uri')}?${parameters}&state=${searchParams.get('state')}`)
 }
 
+const comeBackSignedIn = (line: string): void => comeBack(line, 'code=c')
+
 test('a person signs in with a redirect to the loopback address', async () => {
   const port = await findFreePort()
-  const { code, out, err } = await signIn(['--port', String(port)], (line) => comeBack(line, 'code=c'))
+  const { code, out, err } = await signIn(['--port', String(port)], comeBackSignedIn)
   expect([code, out]).toEqual([0, expect.stringMatching(/roles +auditor \(from \/groups\)/)])
   expect(err).toContain(`the client must allow the redirect address http://127.0.0.1:${port}/callback`)
+  expect(out + err).not.toContain('eyJ')
+})
+
+test('claims that only userinfo has are shown, masked', async () => {
+  const args = ['--port', String(await findFreePort())]
+  const none = await signIn(args, comeBackSignedIn, 'id_token')
+  expect([none.code, none.err]).toEqual([1, expect.stringContaining('(tenant_claim_absent)')])
+  const { code, out, err } = await signIn(args, comeBackSignedIn, 'userinfo')
+  expect([code, out]).toEqual([0, expect.stringMatching(/roles +auditor \(from \/groups\)/)])
+  expect(out).toMatch(/organization +ha… \(11 characters\)/)
   expect(out + err).not.toContain('eyJ')
 })
 

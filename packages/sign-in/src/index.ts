@@ -26,4 +26,5 @@ export {
   signInEnvironment,
   signInProviders,
 } from './settings.ts'
-export { type TokenCheck, inspectToken, verifyToken } from './verify-token.ts'
+export { type ReadUserinfo, createUserinfoReader } from './userinfo.ts'
+export { type ProviderSources, type TokenCheck, inspectToken, verifyToken } from './verify-token.ts'

@@ -13,7 +13,7 @@ const pauseMs = 1000
 /** Until then tokens with unknown key ids get 401, because strangers could cause 503 with invented ones. */
 const keysReadEveryMs = 5000
 
-const discoverySchema = z.object({ issuer: z.string(), jwks_uri: z.url() })
+const discoverySchema = z.object({ issuer: z.string(), jwks_uri: z.url(), userinfo_endpoint: z.url().optional() })
 const keySetSchema = z.looseObject({ keys: z.array(z.looseObject({})) })
 
 type KeyOwner = Pick<SignInProvider, 'issuer' | 'allowHttp'>
@@ -27,7 +27,7 @@ export function openKeySet(provider: KeyOwner): KeySet {
     [customFetch]: async (_issuer, options) => {
       if (failure !== undefined && performance.now() - failure.at < pauseMs) throw failure.error
       try {
-        const keysAt = await discover(provider, options)
+        const { jwks_uri: keysAt } = await discover(provider, options)
         return Response.json(keySetSchema.parse(await readJson(keysAt, options, 'key set')))
       } catch (cause) {
         // jose wraps this error for each waiting token.
@@ -40,7 +40,11 @@ export function openKeySet(provider: KeyOwner): KeySet {
   })
 }
 
-async function discover({ issuer, allowHttp }: KeyOwner, options: RequestInit): Promise<string> {
+/** Reads the provider's discovery document. */
+export async function discover(
+  { issuer, allowHttp }: KeyOwner,
+  options: RequestInit,
+): Promise<z.output<typeof discoverySchema>> {
   // A final slash belongs only to the issuer (OIDC Discovery, section 4.1).
   const address = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
   const document = discoverySchema.parse(await readJson(address, options, 'discovery'))
@@ -50,7 +54,7 @@ async function discover({ issuer, allowHttp }: KeyOwner, options: RequestInit): 
   }
   // Over plain HTTP, anyone on the path could replace the keys.
   if (!allowHttp && !isProtectedUrl(document.jwks_uri)) throw new Error('discovery names keys over plain HTTP')
-  return document.jwks_uri
+  return document
 }
 
 async function readJson(address: string, options: RequestInit, what: string): Promise<unknown> {

@@ -101,7 +101,11 @@ providers:
       [{ ...staff, directory: { match: 'sub', with: 'externalId' } }],
       'providers[0].directory.match: must be a JSON Pointer',
     ],
-    ['userinfo', [{ ...staff, read: 'userinfo' }], 'providers[0].read: must be access_token or id_token'],
+    [
+      'another kind of token',
+      [{ ...staff, read: 'refresh_token' }],
+      'providers[0].read: must be access_token, id_token or userinfo',
+    ],
     ['no provider', [], 'providers: must have'],
   ])('is refused with the path and the fix for %s', (_what, providers, message) => {
     expect(() => parse(...providers)).toThrow(message)

@@ -19,7 +19,8 @@ export interface SignInProvider {
   readonly resource: string | undefined
   /** Additional parameters of the authorization request. */
   readonly parameters: ReadonlyMap<string, string>
-  readonly read: 'access_token' | 'id_token'
+  /** `userinfo`: the ID token signs in, and claims come from the userinfo endpoint. */
+  readonly read: 'access_token' | 'id_token' | 'userinfo'
   readonly clockToleranceSeconds: number
   readonly subject: readonly string[]
   /** Put in front of each subject, so that people of several providers differ. */
@@ -132,7 +133,9 @@ const providerSchema = z.strictObject({
       line,
     )
     .default({}),
-  read: z.enum(['access_token', 'id_token'], { message: 'must be access_token or id_token' }).default('access_token'),
+  read: z
+    .enum(['access_token', 'id_token', 'userinfo'], { message: 'must be access_token, id_token or userinfo' })
+    .default('access_token'),
   clock_tolerance_seconds: z.int().min(0).max(300).default(30),
   subject: pointers.default(['/sub']),
   person_prefix: z
@@ -228,7 +231,7 @@ function toProvider(given: z.output<typeof providerSchema>, prefixes: readonly s
     clientId: given.client_id,
     clientSecretFile: given.client_secret_file,
     // An ID token is for the client.
-    audience: given.audience ?? [given.read === 'id_token' ? given.client_id : 'postern'],
+    audience: given.audience ?? [given.read === 'access_token' ? 'postern' : given.client_id],
     scope: given.scope,
     resource: given.resource,
     parameters: new Map(Object.entries(given.parameters)),

@@ -2,6 +2,7 @@ import { SignJWT, createLocalJWKSet, exportJWK, generateKeyPair } from 'jose'
 import { describe, expect, test } from 'vitest'
 import { explainRefusal } from './refusal.ts'
 import { parseSignIn } from './settings.ts'
+import { createUserinfoReader } from './userinfo.ts'
 import { inspectToken, verifyToken } from './verify-token.ts'
 
 const { privateKey, publicKey } = await generateKeyPair('ES256')
@@ -28,7 +29,8 @@ function providersWith(settings: object = {}) {
   return parseSignIn(JSON.stringify({ providers: [staff, partners] }))
 }
 
-const verify = async (text: string, settings?: object) => await verifyToken(text, providersWith(settings), () => keys)
+const sources = { keysOf: () => keys, readUserinfo: createUserinfoReader() }
+const verify = async (text: string, settings?: object) => await verifyToken(text, providersWith(settings), sources)
 
 test('a token of one of the providers is read with the settings of its issuer', async () => {
   expect(await verify(await tokenOf())).toMatchObject({
@@ -67,7 +69,7 @@ describe('a refused token has a code, with what was found and what is wanted:', 
   ])('%s', async (_what, make, refusal) => {
     const text = await make()
     expect(await verify(text)).toMatchObject({ kind: 'refused', refusal, isForged: false })
-    expect(inspectToken(text, providersWith(), Date.now())).toMatchObject({ kind: 'refused', refusal })
+    expect(await inspectToken(text, providersWith(), Date.now(), sources)).toMatchObject({ kind: 'refused', refusal })
   })
 
   test.each<readonly [string, () => Promise<string>, object, boolean]>([
@@ -126,5 +128,7 @@ describe('with `read: id_token`', () => {
 const unreachable = async () => await Promise.reject(new Error('the provider is away'))
 
 test('keys that cannot be read refuse no token', async () => {
-  await expect(verifyToken(await tokenOf(), providersWith(), () => unreachable)).rejects.toThrow('away')
+  await expect(
+    verifyToken(await tokenOf(), providersWith(), { ...sources, keysOf: () => unreachable }),
+  ).rejects.toThrow('away')
 })

@@ -10,6 +10,8 @@ import {
 import { type Person, readClaims } from './read-claims.ts'
 import { type SignInRefusal, shorten } from './refusal.ts'
 import type { SignInProvider } from './settings.ts'
+import { algorithms, isHashOf } from './signatures.ts'
+import type { ReadUserinfo, Userinfo } from './userinfo.ts'
 
 export type TokenCheck =
   /** `expiresAt` in milliseconds since the epoch. */
@@ -17,94 +19,130 @@ export type TokenCheck =
   /** Forged: the form of the provider's tokens with an invalid signature. */
   | { readonly kind: 'refused'; readonly refusal: SignInRefusal; readonly isForged: boolean }
 
-/** Only asymmetric signatures, which nobody else could create. */
-const algorithms = ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA']
+/** What a provider is asked for. */
+export interface ProviderSources {
+  readonly keysOf: (provider: SignInProvider) => JWTVerifyGetKey
+  readonly readUserinfo: ReadUserinfo
+}
+
 const maxTokenCharacters = 8192
 /** The last second that RFC 3339 can write, in seconds since the epoch. */
 const lastSecond = 253_402_300_799
 
-/** Verifies a token of one of the providers. Rejects if the keys of its provider cannot be read. */
+/**
+ * Verifies a token of one of the providers: with `read: userinfo` an ID token, `~` and its access token. Rejects if the
+ * keys or the userinfo of its provider cannot be read.
+ */
 export async function verifyToken(
   text: string,
   providers: readonly SignInProvider[],
-  keysOf: (provider: SignInProvider) => JWTVerifyGetKey,
+  sources: ProviderSources,
 ): Promise<TokenCheck> {
   const opened = openToken(text, providers)
   if (opened.kind === 'refused') return opened
   const { provider, claims, header } = opened
+  let payload: JWTPayload
   try {
-    const { payload } = await jwtVerify(text, keysOf(provider), {
+    const verified = await jwtVerify(opened.jwt, sources.keysOf(provider), {
       issuer: provider.issuer,
       audience: [...provider.audience],
       algorithms,
       clockTolerance: provider.clockToleranceSeconds,
       requiredClaims: ['exp', 'sub'],
     })
-    return readPayload(provider, payload, header)
+    payload = verified.payload
   } catch (error) {
     // Other errors say nothing about the token.
     if (!(error instanceof errors.JOSEError)) throw error
     const isForged = error instanceof errors.JWSSignatureVerificationFailed
     return { kind: 'refused', refusal: explainError(error, provider, claims, header), isForged }
   }
+  return await readPayload({ ...opened, claims: payload }, sources)
 }
 
 /** Reads a token like `verifyToken`, but without its signature. For explanations, never for access. */
-export function inspectToken(text: string, providers: readonly SignInProvider[], now: number): TokenCheck {
+export async function inspectToken(
+  text: string,
+  providers: readonly SignInProvider[],
+  now: number,
+  sources: ProviderSources,
+): Promise<TokenCheck> {
   const opened = openToken(text, providers)
   if (opened.kind === 'refused') return opened
-  const { provider, claims, header } = opened
+  const { provider, claims } = opened
   const given = [claims.aud ?? []].flat()
   if (!given.some((audience) => provider.audience.includes(audience))) return refused(otherAudience(provider, claims))
   const [seconds, tolerance] = [now / 1000, provider.clockToleranceSeconds]
   if (typeof claims.exp === 'number' && claims.exp <= seconds - tolerance)
     return refused(expired(provider, claims, now))
   if (typeof claims.nbf === 'number' && claims.nbf > seconds + tolerance) return refused(early(provider, claims, now))
-  return readPayload(provider, claims, header)
+  return await readPayload(opened, sources)
 }
 
 interface OpenToken {
   readonly kind: 'open'
   readonly provider: SignInProvider
+  readonly jwt: string
+  readonly accessToken: string | undefined
   readonly claims: JWTPayload
   readonly header: ProtectedHeaderParameters
 }
 
 function openToken(text: string, providers: readonly SignInProvider[]): OpenToken | (TokenCheck & { kind: 'refused' }) {
   if (text.length > maxTokenCharacters) return refused({ code: 'token_too_long', found: `${text.length} characters` })
+  const [jwt = '', ...rest] = text.split('~')
+  const accessToken = rest.length === 0 ? undefined : rest.join('~')
   let claims: JWTPayload
   let header: ProtectedHeaderParameters
   try {
-    claims = decodeJwt(text)
-    header = decodeProtectedHeader(text)
+    claims = decodeJwt(jwt)
+    header = decodeProtectedHeader(jwt)
   } catch {
     return refused({ code: 'not_a_jwt' })
   }
   const provider = providers.find(({ issuer }) => issuer === claims.iss)
   const wanted = providers.map(({ issuer }) => issuer).join(' or ')
   if (provider === undefined) return refused({ code: 'other_issuer', found: shorten(claims.iss), wanted })
-  return { kind: 'open', provider, claims, header }
+  return { kind: 'open', provider, jwt, accessToken, claims, header }
 }
 
 function refused(refusal: SignInRefusal): TokenCheck & { kind: 'refused' } {
   return { kind: 'refused', refusal, isForged: false }
 }
 
-function readPayload(provider: SignInProvider, claims: JWTPayload, header: ProtectedHeaderParameters): TokenCheck {
+async function readPayload(opened: OpenToken, sources: ProviderSources): Promise<TokenCheck> {
+  const { provider, accessToken, claims, header } = opened
   const { exp = Number.NaN } = claims
   if (!(exp <= lastSecond)) return refused({ code: 'expiry_invalid', found: shorten(claims.exp) })
+  const wanted = provider.read === 'access_token' ? 'access_token' : 'id_token'
   const kind = kindOf(claims, header)
-  if (kind !== undefined && kind !== provider.read) {
-    return refused({ code: 'wrong_token_kind', found: kind, wanted: provider.read })
+  if (kind !== undefined && kind !== wanted) return refused({ code: 'wrong_token_kind', found: kind, wanted })
+  if (accessToken !== undefined && provider.read !== 'userinfo') {
+    return refused({ code: 'wrong_token_kind', found: 'two tokens', wanted })
   }
   const { azp } = claims
   // OpenID Connect Core §3.1.3.7.
-  if (provider.read === 'id_token' && azp !== undefined && azp !== provider.clientId) {
+  if (wanted === 'id_token' && azp !== undefined && azp !== provider.clientId) {
     return refused({ code: 'other_audience', read: ['/azp'], found: shorten(azp), wanted: shorten(provider.clientId) })
   }
-  const reading = readClaims(provider, claims)
+  const found =
+    provider.read === 'userinfo' ? await readClaimsOf(opened, sources) : ({ kind: 'claims', claims } satisfies Userinfo)
+  if (found.kind === 'refused') return refused(found.refusal)
+  const reading = readClaims(provider, found.claims)
   if (reading.kind === 'refused') return refused(reading.refusal)
   return { kind: 'valid', person: reading.person, expiresAt: exp * 1000, provider }
+}
+
+async function readClaimsOf(opened: OpenToken, { keysOf, readUserinfo }: ProviderSources): Promise<Userinfo> {
+  const { provider, accessToken, claims, header } = opened
+  if (accessToken === undefined) return { kind: 'refused', refusal: { code: 'userinfo_token_absent' } }
+  const { at_hash: atHash } = claims
+  // Otherwise a person could add a token of another client, with other claims.
+  if (atHash !== undefined && !isHashOf(atHash, header.alg, accessToken)) {
+    const refusal = { code: 'userinfo_mismatch', read: ['/at_hash'], found: shorten(atHash) } as const
+    return { kind: 'refused', refusal }
+  }
+  return await readUserinfo({ provider, accessToken, idToken: claims, keys: keysOf(provider) })
 }
 
 /** Undefined: the token does not say. Keycloak marks its tokens with `typ`; RFC 9068 names `at+jwt`. */

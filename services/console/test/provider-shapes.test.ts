@@ -13,7 +13,7 @@ import {
   findFreePort,
   startTestSignIn,
 } from '@postern/local-stack/testing'
-import { type SignInProvider, openKeySet, parseSignIn, verifyToken } from '@postern/sign-in'
+import { type SignInProvider, createUserinfoReader, openKeySet, parseSignIn, verifyToken } from '@postern/sign-in'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type ConsoleSystem, readSession, startConsoleSystem, tenants } from './support.ts'
 
@@ -88,6 +88,11 @@ const good: readonly Case[] = [
     settings: { ...asIdToken, roles: groups },
   },
   {
+    name: 'Okta, with claims only in userinfo',
+    shape: { isOpaque: true, userinfo: { groups: ['Everyone', 'Audit Leads'] } },
+    settings: { read: 'userinfo', tenant: { otherwise: id }, roles: groups },
+  },
+  {
     name: 'Auth0',
     shape: {
       audience: 'https://postern.bank.example',
@@ -136,6 +141,12 @@ const wrong: readonly (Case & { readonly line: object })[] = [
     line: { code: 'not_a_jwt', advice: expect.stringContaining('`read: id_token`') },
   },
   {
+    name: 'access token that is not for userinfo',
+    shape: { accessToken: usual },
+    settings: { read: 'userinfo' },
+    line: { code: 'userinfo_refused', found: expect.stringContaining('status 401') },
+  },
+  {
     name: 'absent tenant claim',
     shape: { accessToken: { ...usual, postern_tenant: undefined } },
     settings: {},
@@ -177,11 +188,13 @@ let issuers: readonly TestSignIn[]
 let providers: readonly SignInProvider[]
 let system: ConsoleSystem
 
+const [keysOf, readUserinfo] = [openKeySet, createUserinfoReader()]
+
 /** Stands in for the gateway: it verifies tokens by the same package. */
 const gateway = createServer((request, response) => {
   void (async () => {
     const token = (request.headers.authorization ?? '').replace('Bearer ', '')
-    const check = await verifyToken(token, providers, openKeySet)
+    const check = await verifyToken(token, providers, { keysOf, readUserinfo })
     const person = check.kind === 'valid' && check.person.grants[0]?.tenant === id ? check.person : undefined
     const { subject = '', name = '', grants = [] } = person ?? {}
     const roles = grants[0]?.roles ?? []

@@ -1,8 +1,10 @@
 import {
+  type Claims,
   type Grant,
   type SignInProvider,
   type SignInRefusal,
   type TokenCheck,
+  createUserinfoReader,
   explainRefusal,
   findClaim,
   listNamedTenants,
@@ -46,14 +48,25 @@ export async function checkSignIn(context: CommandContext, options: CheckOptions
     options.token === undefined
       ? await signIn(context, chooseProvider(providers, options.provider), options)
       : (await readWholeText(options.token)).trim()
+  const readUserinfo = createUserinfoReader()
+  let userinfo: Claims | undefined
   let check: TokenCheck
   try {
-    check = await verifyToken(token, providers, openKeySet)
+    check = await verifyToken(token, providers, {
+      keysOf: openKeySet,
+      readUserinfo: async (request) => {
+        const answer = await readUserinfo(request)
+        if (answer.kind === 'claims') userinfo = answer.claims
+        return answer
+      },
+    })
   } catch (error) {
     const why = error instanceof Error ? error.message : 'unknown'
-    throw unavailable(`the keys of the provider cannot be read: ${why}. Check the issuer and the network`, error)
+    const line = `the keys or the userinfo of the provider cannot be read: ${why}. Check the issuer and the network`
+    throw unavailable(line, error)
   }
-  const { claims, provider } = readUnverified(token, providers)
+  const { claims: ofToken, provider } = readUnverified(token, providers)
+  const claims = userinfo ?? ofToken
   const read = provider === undefined ? [] : describeReading(provider, claims, check)
   const masked = Object.entries(claims).map(([name, value]): [string, string] => [name, mask(value)])
   const refusal = findRefusal(check, tenants)
@@ -150,7 +163,7 @@ interface Unverified {
 
 function readUnverified(token: string, providers: readonly SignInProvider[]): Unverified {
   try {
-    const claims = decodeJwt(token)
+    const claims = decodeJwt(token.split('~')[0] ?? '')
     return { claims, provider: providers.find(({ issuer }) => issuer === claims.iss) }
   } catch {
     return { claims: {}, provider: undefined }

@@ -9,6 +9,8 @@ export interface TokenShape {
   readonly isOpaque?: boolean
   readonly accessToken?: Readonly<Record<string, unknown>>
   readonly idToken?: Readonly<Record<string, unknown>>
+  /** Claims that only the userinfo endpoint has. Access tokens are then for this endpoint. */
+  readonly userinfo?: Readonly<Record<string, unknown>>
 }
 
 export interface DevelopmentProviderOptions {
@@ -109,13 +111,17 @@ function configuration(options: DevelopmentProviderOptions): ConstructorParamete
       keys: [{ ...privateKey.export({ format: 'jwk' }), kid: keyId, use: 'sig', alg: 'ES256' }],
     },
     cookies: { keys: [randomBytes(32).toString('hex')] },
-    claims: { openid: ['sub', ...Object.keys(shape?.idToken ?? {})], profile: ['name'], email: ['email'] },
+    claims: {
+      openid: ['sub', ...Object.keys({ ...shape?.idToken, ...shape?.userinfo })],
+      profile: ['name'],
+      email: ['email'],
+    },
     // The console reads name and address only from the ID token.
-    conformIdTokenClaims: false,
+    conformIdTokenClaims: shape?.userinfo !== undefined,
     findAccount: (_ctx, id) => {
       const person = find(id)
       if (person === undefined) return undefined
-      const claims = { sub: id, name: person.name, email: person.email, ...shape?.idToken }
+      const claims = { sub: id, name: person.name, email: person.email, ...shape?.idToken, ...shape?.userinfo }
       return { accountId: id, claims: () => claims }
     },
     extraTokenClaims: async (_ctx, token) => {
@@ -161,7 +167,7 @@ function configuration(options: DevelopmentProviderOptions): ConstructorParamete
       backchannelLogout: { enabled: true },
       resourceIndicators: {
         enabled: true,
-        defaultResource: () => resource,
+        defaultResource: () => (shape?.userinfo === undefined ? resource : []),
         useGrantedResource: () => true,
         getResourceServerInfo: () => ({
           scope: '',

@@ -86,16 +86,21 @@ export async function openSession(
   const { issuer, begunAt, signedIn } = choice
   const { access } = signedIn.tokens
   const known: WhoIs = await gateway.whoIs(access, { requestId, ...(tenantId === undefined ? {} : { tenantId }) })
-  const explain = (): SignInRefusal => explainToken(access, provider.settings, parts.now())
+  const explain = async (): Promise<SignInRefusal> => await explainToken(access, provider.settings, parts.now())
   switch (known.kind) {
     case 'unavailable':
+      // The gateway may wait for the provider, which is then named.
+      if (provider.settings.read === 'userinfo') {
+        const failure = await explain().then(noError, toError)
+        if (failure !== undefined) return refuse('provider_unavailable', failure)
+      }
       return refuse('gateway_unavailable', known.cause)
     case 'refused':
       if (known.code === 'person_inactive') return refuse('person_inactive')
       if (known.code === 'tenant_suspended') return refuse('tenant_suspended')
       // The person had this tenant when the page was shown, or changed the form.
       if (known.code === 'tenant_not_granted') return refuse('tenant_not_granted')
-      return refuse('token_refused', undefined, explain())
+      return refuse('token_refused', undefined, await explain().catch(noError))
     case 'person':
       break
     default:
@@ -103,7 +108,7 @@ export async function openSession(
   }
   const { id, label, tenant, tenants, roles } = known
   if (tenant === null) return { kind: 'choice', choice, tenants }
-  if (roles.length === 0) return refuse('no_role', undefined, explain())
+  if (roles.length === 0) return refuse('no_role', undefined, await explain().catch(noError))
   const { subject, sid, tokens, name, email } = signedIn
   const content = {
     issuer,
@@ -121,3 +126,6 @@ export async function openSession(
   logger.info({ event: 'signed_in', tenant_id: tenant.id, person_id: id, is_renewable: isRenewable })
   return { kind: 'signed_in', session }
 }
+
+const noError = (): undefined => undefined
+const toError = (error: unknown): unknown => error

@@ -1,4 +1,11 @@
-import { type SignInProvider, type SignInRefusal, inspectToken, shorten } from '@postern/sign-in'
+import {
+  type SignInProvider,
+  type SignInRefusal,
+  createUserinfoReader,
+  inspectToken,
+  openKeySet,
+  shorten,
+} from '@postern/sign-in'
 import * as openid from 'openid-client'
 import { z } from 'zod'
 
@@ -63,9 +70,13 @@ function findFault<T>(error: unknown, schema: z.ZodType<T>): T | undefined {
   return undefined
 }
 
-/** Explains why the gateway refused a token, or why it read no roles. The console reads it with the same settings. */
-export function explainToken(token: string, provider: SignInProvider, now: number): SignInRefusal {
-  const check = inspectToken(token, [provider], now)
+/**
+ * Explains why the gateway refused a token, or why it read no roles. The console reads it with the same settings.
+ * Rejects if it needs userinfo that cannot be read.
+ */
+export async function explainToken(token: string, provider: SignInProvider, now: number): Promise<SignInRefusal> {
+  const sources = { keysOf: openKeySet, readUserinfo: createUserinfoReader() }
+  const check = await inspectToken(token, [provider], now, sources)
   if (check.kind === 'refused') return check.refusal
   return (
     check.person.withoutRoles ?? {

@@ -146,7 +146,8 @@ export function createProvider(
     }
     const claims = answer.claims()
     if (id === undefined || claims === undefined) return undefined
-    return { access: id, refresh, id, accessExpiresAt: claims.exp * 1000 }
+    const access = provider.read === 'userinfo' ? `${id}~${answer.access_token}` : id
+    return { access, refresh, id, accessExpiresAt: claims.exp * 1000 }
   }
 
   async function findSignOut(): Promise<openid.Configuration | undefined> {

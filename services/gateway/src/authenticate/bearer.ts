@@ -5,6 +5,7 @@ import {
   type Person,
   type SignInProvider,
   type SignInRefusal,
+  createUserinfoReader,
   openKeySet,
   verifyToken,
 } from '@postern/sign-in'
@@ -49,6 +50,8 @@ export function createTokenVerifier(providers: readonly SignInProvider[], logger
     return keys
   }
 
+  const sources = { keysOf, readUserinfo: createUserinfoReader() }
+
   return {
     find: (text) => {
       const token = known.get(digestOf(text))
@@ -56,7 +59,7 @@ export function createTokenVerifier(providers: readonly SignInProvider[], logger
     },
     verify: async (text) => {
       try {
-        const check = await verifyToken(text, providers, keysOf)
+        const check = await verifyToken(text, providers, sources)
         if (check.kind === 'refused') return { kind: 'invalid', refusal: check.refusal, isForged: check.isForged }
         const token = { ...check.person, expiresAt: check.expiresAt }
         known.set(digestOf(text), token)
