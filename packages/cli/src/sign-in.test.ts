@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { findFreePort } from '@postern/local-stack/testing'
 import { SignJWT, exportJWK, generateKeyPair } from 'jose'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { run } from './run.ts'
 
 const { privateKey, publicKey } = await generateKeyPair('ES256')
@@ -76,7 +76,11 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-async function check(claims: Record<string, unknown> | string, env: Record<string, string> = {}, ...more: string[]) {
+async function check(
+  claims: Record<string, unknown> | string,
+  env: Record<string, string> = {},
+  { args = [], machines }: { readonly args?: readonly string[]; readonly machines?: string } = {},
+) {
   const usual = { iss: issuer, aud: 'postern', sub: 'person-4711', exp: Math.floor(Date.now() / 1000) + 300 }
   const signer = typeof claims === 'string' ? undefined : new SignJWT({ ...usual, ...claims })
   const token = (await signer?.setProtectedHeader({ alg: 'ES256', kid: 'one' }).sign(privateKey)) ?? String(claims)
@@ -84,10 +88,11 @@ async function check(claims: Record<string, unknown> | string, env: Record<strin
   await writeFile(file, `${token}\n`)
   const settings = join(folder, 'sign-in.yaml')
   const mapping = 'tenant: { from: [/organization] }, roles: { from: [/groups], map: { leads: auditor } }'
-  await writeFile(settings, `providers: [{ name: Staff, issuer: '${issuer}', ${mapping} }]\n`)
+  const rule = machines === undefined ? '' : `, machines: ${machines}`
+  await writeFile(settings, `providers: [{ name: Staff, issuer: '${issuer}', ${mapping}${rule} }]\n`)
   const [out, err]: [string[], string[]] = [[], []]
   const code = await run(
-    ['sign-in', 'check', '--token', file, ...more],
+    ['sign-in', 'check', '--token', file, ...args],
     { POSTERN_SIGN_IN_FILE: settings, ...env },
     { out: (text) => out.push(text), err: (text) => err.push(text) },
   )
@@ -112,8 +117,33 @@ test.each<readonly [string, Record<string, unknown> | string, string]>([
 ])('a token with %s exits with 1 and names the setting', async (_what, claims, text) => {
   const { code, err } = await check(claims)
   expect([code, err]).toEqual([1, expect.stringContaining(text)])
-  const json = await check(claims, {}, '--json')
+  const json = await check(claims, {}, { args: ['--json'] })
   expect([json.code, JSON.parse(json.err)]).toEqual([1, expect.objectContaining({ code: expect.any(String) })])
+})
+
+describe('the token of a service account', () => {
+  const account = { organization: 'harbourline', groups: ['leads'], idtyp: 'app', azp: 'terraform' }
+
+  test('that is accepted shows as which client', async () => {
+    const { code, out } = await check(account, {}, { machines: '{ clients: [terraform] }' })
+    expect([code, out]).toEqual([0, expect.stringContaining('accepted as terraform (machines.clients)')])
+    const person = await check({ ...account, idtyp: 'user' }, {}, { machines: '{ clients: [terraform] }' })
+    expect([person.code, person.out]).toEqual([0, expect.not.stringContaining('service account')])
+  })
+
+  test.each([
+    ['machines: refuse', undefined],
+    ['not in machines.clients: ci, backup', '{ clients: [ci, backup] }'],
+  ])('that is refused names the member: %s', async (member, machines) => {
+    const { code, out, err } = await check(account, {}, machines === undefined ? {} : { machines })
+    expect([code, out]).toEqual([1, expect.stringContaining(`refused as "terraform" (${member})`)])
+    expect(err).toContain('(machine_refused)')
+  })
+
+  test('that names no client is refused', async () => {
+    const { out } = await check({ ...account, azp: undefined }, {}, { machines: '{ clients: [terraform] }' })
+    expect(out).toContain('refused as nothing (not in machines.clients: terraform)')
+  })
 })
 
 test('settings that are wrong or missing are named, and no request is sent', async () => {

@@ -51,7 +51,7 @@ export function readClaims(provider: SignInProvider, claims: Claims): ClaimsRead
   if (isMachine && (machine.length === 0 || !machine.every((client) => provider.machines.has(client)))) {
     const refusal: SignInRefusal = {
       code: 'machine_refused',
-      found: shorten(machine.join(', ')),
+      found: machine.length === 0 ? 'nothing' : shorten(machine.join(', ')),
       ...(provider.machines.size === 0 ? {} : { wanted: shorten([...provider.machines]) }),
     }
     return { kind: 'refused', refusal }

@@ -97,7 +97,7 @@ async function readTenants({ env }: CommandContext): Promise<ReadonlySet<string>
 function assertTenantsExist(providers: readonly SignInProvider[], tenants: ReadonlySet<string>): void {
   const unknown = listNamedTenants(providers).filter(({ reference }) => !tenants.has(reference))
   if (unknown.length === 0) return
-  const places = unknown.map(({ provider, member, reference }) => `${provider}: ${member} names ${reference}`)
+  const places = unknown.map(({ path, reference }) => `${path} names ${reference}`)
   const line = `the sign-in file names tenants that do not exist. Create them, or correct the file: ${places.join('; ')}`
   throw new Failure(exitCodes.unexpected, line, { code: 'tenant_unknown', detail: line })
 }
@@ -185,6 +185,7 @@ function describeReading(
     value === undefined || value === '' ? from(pointers) : `${value} (${from(pointers)})`,
   ]
   return [
+    ...describeMachine(provider, check),
     row('subject', person === undefined ? undefined : mask(person.subject), provider.subject),
     row('name', person === undefined ? undefined : mask(person.name), provider.displayName),
     ...(provider.directory === undefined
@@ -194,6 +195,17 @@ function describeReading(
       row(name, value, pointers),
     ),
   ]
+}
+
+/** The client of a service account, and the member of the file that accepts or refuses it. */
+function describeMachine({ machines }: SignInProvider, check: TokenCheck): readonly [string, string][] {
+  if (check.kind === 'valid') {
+    const { isMachine, name } = check.person
+    return isMachine ? [['service account', `accepted as ${name} (machines.clients)`]] : []
+  }
+  if (check.refusal.code !== 'machine_refused') return []
+  const rule = machines.size === 0 ? 'machines: refuse' : `not in machines.clients: ${[...machines].join(', ')}`
+  return [['service account', `refused as ${check.refusal.found} (${rule})`]]
 }
 
 /** Tenant and roles, or several tenants with the roles in each. */
