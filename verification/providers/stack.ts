@@ -17,9 +17,8 @@ export async function startInstallation(mappingFile?: string): Promise<Installat
       ? {}
       : { POSTERN_SIGN_IN: await readFile(mappingFile, 'utf8'), POSTERN_OIDC_CLIENT_SECRET: '' }
   try {
-    const stack = await startTestStack({ console: true, env })
-    const ids: Record<string, string> = {}
-    for (const slug of tenants) ids[slug] = (await stack.createTenant(slug)).id
+    const stack = await startTestStack({ console: true, env, tenants })
+    const ids = Object.fromEntries(stack.tenants.map(({ slug, id }) => [slug, id]))
     return {
       stack,
       ids,

@@ -29,7 +29,10 @@ test('the check of the sign-in file names the tenants that do not exist', async 
     return await postern(['sign-in', 'check', '--token', token], { POSTERN_SIGN_IN: JSON.stringify({ providers }) })
   }
   const wrong = await check('harbour-line')
-  expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringContaining('Staff: tenant.otherwise names harbour-line')])
+  expect([wrong.code, wrong.stderr]).toEqual([
+    1,
+    expect.stringContaining('providers[0].tenant.otherwise names harbour-line'),
+  ])
   expect(wrong.stderr).not.toContain(tenant.slug)
   // The control: then the token is read.
   expect((await check(other.id)).stderr).toContain('(not_a_jwt)')

@@ -47,18 +47,9 @@ export async function seed(
     )
   }
   const assertionKeys = secrets.rings.POSTERN_ASSERTION_KEYS
-  const keys = retryingCaller(
-    createSignedCaller({
-      baseUrl: services.url('keys'),
-      keyName: 'operator',
-      ring: secrets.rings.POSTERN_SIGNING_OPERATOR,
-      assertionKeys,
-    }),
-  )
+  const keys = callKeysService(services.url('keys'), secrets)
   const tenants: Demo['tenants'] = {}
-  const known = await listTenants(keys)
-  for (const scenario of scenarios) {
-    const tenant = known.find(({ slug }) => slug === scenario.slug) ?? (await createTenant(keys, scenario))
+  for (const [scenario, tenant] of await ensureTenants(keys, scenarios)) {
     const written = before?.tenants[scenario.slug]?.keys ?? {}
     tenants[scenario.slug] = { id: tenant.id, keys: await ensureKeys(keys, tenant, written) }
   }
@@ -116,6 +107,28 @@ async function writePrivately(path: string, text: string): Promise<void> {
   const unfinished = `${path}.new-${process.pid}`
   await writeFile(unfinished, text, { mode: 0o600 })
   await rename(unfinished, path)
+}
+
+/** Creates the tenants of the demo, before gateways start that know their slugs. */
+export async function seedTenants(keysUrl: string, secrets: SeedTarget['secrets']): Promise<void> {
+  await ensureTenants(callKeysService(keysUrl, secrets), readScenarios())
+}
+
+function callKeysService(baseUrl: string, { rings }: SeedTarget['secrets']): SignedCaller {
+  const { POSTERN_SIGNING_OPERATOR: ring, POSTERN_ASSERTION_KEYS: assertionKeys } = rings
+  return retryingCaller(createSignedCaller({ baseUrl, keyName: 'operator', ring, assertionKeys }))
+}
+
+async function ensureTenants(
+  keys: SignedCaller,
+  scenarios: readonly Scenario[],
+): Promise<readonly (readonly [Scenario, Tenant])[]> {
+  const known = await listTenants(keys)
+  const all: (readonly [Scenario, Tenant])[] = []
+  for (const scenario of scenarios) {
+    all.push([scenario, known.find(({ slug }) => slug === scenario.slug) ?? (await createTenant(keys, scenario))])
+  }
+  return all
 }
 
 async function listTenants(keys: SignedCaller): Promise<Tenant[]> {

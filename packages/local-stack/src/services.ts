@@ -42,6 +42,8 @@ export interface ServicesOptions {
   readonly sources?: string | undefined
   readonly fromSources?: readonly (Upstream | 'gateway')[] | undefined
   readonly signal?: AbortSignal
+  /** Creates the tenants that a sign-in file names. Gateways then start after the services. */
+  readonly beforeGateways?: ((keysUrl: string) => Promise<void>) | undefined
 }
 
 export interface Services {
@@ -188,7 +190,15 @@ export async function startServices(options: ServicesOptions): Promise<Services>
     const all = [...services.map((name) => [name, options.ports[name]] as const), ...seconds]
     const gateways = options.gateways.map(({ port }, index) => [`gateway-${index + 1}`, port] as const)
     // A gateway asks for its lease until the keys service grants it.
-    await settle([...all, ...gateways].map(async ([name, port]) => await startOne(name, port, {})))
+    const { beforeGateways } = options
+    const startAll = async (some: readonly (readonly [ServiceProcessName, number])[]): Promise<void> =>
+      await settle(some.map(async ([name, port]) => await startOne(name, port, {})))
+    if (beforeGateways === undefined) await startAll([...all, ...gateways])
+    else {
+      await startAll(all)
+      await beforeGateways(find('keys').url)
+      await startAll(gateways)
+    }
     await settle(gateways.map(async ([name]) => await waitForLease(find(name).process)))
   } catch (error) {
     await stop()

@@ -29,6 +29,8 @@ export interface StackOptions {
   readonly durable: boolean
   readonly env?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
+  /** Gateways then start after the services. */
+  readonly beforeGateways?: (keysUrl: string, secrets: Secrets) => Promise<void>
   readonly log: (line: string) => void
 }
 
@@ -45,7 +47,7 @@ export interface Stack {
 const database = 'postern'
 
 export async function startStack(options: StackOptions): Promise<Stack> {
-  const { home, ports, signal } = options
+  const { home, ports, signal, beforeGateways } = options
   const secrets = await openSecrets(home)
   const started: { stop(): Promise<unknown> }[] = []
   const stop = async (): Promise<void> => {
@@ -75,6 +77,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
         ports: ports.services,
         gateways: ports.gateways,
         env,
+        beforeGateways:
+          beforeGateways === undefined ? undefined : async (keysUrl) => await beforeGateways(keysUrl, secrets),
         ...(signal === undefined ? {} : { signal }),
       }),
       ports.console === undefined

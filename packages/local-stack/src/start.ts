@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { lockHome } from './home-lock.ts'
 import { assertPortFree, claimPort, findFreePort, isPortFree, loopback } from './ports.ts'
 import { startFailure } from './processes.ts'
-import { type Demo, seed } from './seed.ts'
+import { type Demo, seed, seedTenants } from './seed.ts'
 import type { Stack, StackPorts } from './stack.ts'
 import { startStack } from './stack.ts'
 import type { StartOptions } from './start-options.ts'
@@ -134,6 +134,7 @@ async function main(): Promise<number> {
       env: options.env,
       signal,
       log,
+      ...(hasOwnProvider(options) ? { beforeGateways: seedTenants } : {}),
     })
     try {
       await writeStackFile(stackFile, ports)

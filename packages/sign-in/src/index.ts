@@ -19,6 +19,7 @@ export {
   signInCodes,
 } from './refusal.ts'
 export {
+  type NamedTenant,
   type SignInProvider,
   listNamedTenants,
   parseSignIn,

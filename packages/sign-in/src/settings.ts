@@ -56,16 +56,22 @@ export interface DirectoryMatch {
   readonly isRequired: boolean
 }
 
-/** The tenants that the file names, with their place. They may not exist. */
-export function listNamedTenants(
-  providers: readonly SignInProvider[],
-): readonly { readonly provider: string; readonly member: string; readonly reference: string }[] {
-  return providers.flatMap(({ name, tenant }) => [
-    ...[...tenant.map].map(([value, reference]) => ({ provider: name, member: `tenant.map[${value}]`, reference })),
-    ...(tenant.otherwise === undefined
-      ? []
-      : [{ provider: name, member: 'tenant.otherwise', reference: tenant.otherwise }]),
-  ])
+export interface NamedTenant {
+  /** The place in the file. */
+  readonly path: string
+  /** An id or a slug. */
+  readonly reference: string
+}
+
+/** The tenants that the file names. They may not exist. */
+export function listNamedTenants(providers: readonly SignInProvider[]): readonly NamedTenant[] {
+  return providers.flatMap(({ tenant: { map, otherwise } }, at) => {
+    const path = ['providers', at, 'tenant']
+    const mapped = [...map].map(([value, reference]) => ({ path: pathOf([...path, 'map', value]), reference }))
+    return otherwise === undefined
+      ? mapped
+      : [...mapped, { path: pathOf([...path, 'otherwise']), reference: otherwise }]
+  })
 }
 
 const line = z.string().min(1).max(500)

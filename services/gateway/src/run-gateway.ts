@@ -73,7 +73,6 @@ const maxReadAheadBytes = 8 * 1024 * 1024
 const usageEveryMs = 10_000
 const pruneEveryMs = 60_000
 const databaseCheckEveryMs = 30_000
-/** Until the keys service has answered for each tenant of the sign-in file. */
 const checkTenantsEveryMs = 5000
 
 /** Logs `listening` with its ports. */
@@ -106,6 +105,7 @@ export async function startGateway(
   })
   const gateway = assemble(config, logger, tracing, options.answersWithinMs ?? answersWithinMs(config))
   try {
+    await gateway.assertTenants()
     await gateway.admin.listen({ host: config.host, port: config.adminPort })
     await gateway.app.listen({ host: config.host, port: config.port })
   } catch (error) {
@@ -403,10 +403,9 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
   void sharedDatabase.refresh()
   redis.onRevocation(lease.receive)
   lease.start()
-  const checkTenants = createTenantCheck(config.providers, tenantLookup, logger)
-  void checkTenants()
+  const tenantCheck = createTenantCheck(config.providers, tenantLookup, logger)
   const timers = [
-    setInterval(() => void checkTenants(), checkTenantsEveryMs),
+    setInterval(() => void tenantCheck.repeat(), checkTenantsEveryMs),
     setInterval(() => void usage.flush(), usageEveryMs),
     setInterval(watermarks.prune, pruneEveryMs),
     setInterval(openRequests.check, checkOpenRequestsEveryMs),
@@ -416,6 +415,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
   return {
     app,
     admin,
+    assertTenants: tenantCheck.assertTenants,
     close: async () => {
       draining = true
       await server.close({ drainMs: config.drainMs, withinMs, logger })

@@ -28,6 +28,8 @@ export interface TestStackOptions {
   readonly redis?: boolean
   /** True starts the console and the development provider too. Default false. */
   readonly console?: boolean
+  /** Slugs of tenants that exist before the gateways start, because a sign-in file names them. */
+  readonly tenants?: readonly string[]
   /** More members of the sign-in file, for the development provider. */
   readonly signIn?: Readonly<Record<string, unknown>>
   readonly env?: Readonly<Record<string, string>>
@@ -64,6 +66,8 @@ export interface TestStack {
   caller(name: Upstream): SignedCaller & RequestSigner
   /** Calls the keys service like the operator's command. */
   readonly operator: SignedCaller
+  /** Those that the options name. */
+  readonly tenants: readonly Tenant[]
   createTenant(slug?: string): Promise<Tenant>
   /** Sets the tenants of the development provider's people, by slug. */
   nameTenants(tenants: Readonly<Record<string, { readonly id: string }>>): Promise<void>
@@ -97,6 +101,15 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
   }
   const secondPorts: Partial<Record<Upstream, number>> = {}
   for (const name of options.twice ?? []) secondPorts[name] = await findFreePort()
+  const caller = (keyName: string, ring: RingName, baseUrl: string): SignedCaller & RequestSigner =>
+    createSignedCaller({ baseUrl, keyName, ring: secrets.rings[ring], assertionKeys })
+  const [keysUrl, secondKeysUrl] = urlsOf('keys', { ports: servicePorts, secondPorts })
+  const operatorsUrl = (await options.route?.('operator', 'keys', keysUrl, secondKeysUrl)) ?? keysUrl
+  const asOperator = caller('operator', 'POSTERN_SIGNING_OPERATOR', operatorsUrl)
+  const created: Tenant[] = []
+  const createTenants = async (): Promise<void> => {
+    for (const slug of options.tenants ?? []) created.push(await operatorActions(asOperator).createTenant(slug))
+  }
   const services = await startServices({
     home,
     secrets,
@@ -112,6 +125,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
     route: options.route,
     sources: options.sources,
     fromSources: options.fromSources,
+    beforeGateways: options.tenants === undefined ? undefined : createTenants,
   }).catch(async (error: unknown) => {
     await redis.stop()
     throw error
@@ -128,11 +142,6 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
     await redis.stop()
     throw error
   })
-  const caller = (keyName: string, ring: RingName, baseUrl: string): SignedCaller & RequestSigner =>
-    createSignedCaller({ baseUrl, keyName, ring: secrets.rings[ring], assertionKeys })
-  const [keysUrl, secondKeysUrl] = urlsOf('keys', { ports: servicePorts, secondPorts })
-  const operatorsUrl = (await options.route?.('operator', 'keys', keysUrl, secondKeysUrl)) ?? keysUrl
-  const asOperator = caller('operator', 'POSTERN_SIGNING_OPERATOR', operatorsUrl)
   return {
     home,
     gateways: services.gateways,
@@ -146,6 +155,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
     ring: (name) => secrets.rings[name],
     caller: (name) => caller(name, signingRings[name], services.url(name)),
     operator: asOperator,
+    tenants: created,
     ...operatorActions(asOperator),
     nameTenants: async (tenants) => await writeFile(join(home, 'demo.json'), JSON.stringify({ tenants })),
     cli: async (...args) =>

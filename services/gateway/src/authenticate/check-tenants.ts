@@ -1,29 +1,68 @@
-import type { Logger } from '@postern/service-kit'
-import { type SignInProvider, listNamedTenants } from '@postern/sign-in'
+import { ConfigurationError, type Logger } from '@postern/service-kit'
+import { type NamedTenant, type SignInProvider, listNamedTenants } from '@postern/sign-in'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { TenantLookup } from './tenant-lookup.ts'
 
-/** Returns a check that logs each tenant of the sign-in file that does not exist, once. Repeat it until all are known. */
+export interface TenantCheck {
+  /**
+   * Waits up to five seconds for the keys service. Throws a ConfigurationError if the sign-in file names a tenant that
+   * does not exist.
+   */
+  assertTenants(): Promise<void>
+  /** Repeat it: logs each missing tenant that was not checked before, once. */
+  repeat(): Promise<void>
+}
+
+const pauseMs = 200
+const startWaitMs = 5000
+
+/** Checks the tenants that the sign-in file names. While the keys service is away, none is missing. */
 export function createTenantCheck(
   providers: readonly SignInProvider[],
   tenants: Pick<TenantLookup, 'obtain'>,
   logger: Pick<Logger, 'error'>,
-): () => Promise<void> {
+  waitMs = startWaitMs,
+): TenantCheck {
   let unchecked = listNamedTenants(providers)
   let isRunning = false
-  return async () => {
-    if (isRunning || unchecked.length === 0) return
-    isRunning = true
-    const left: (typeof unchecked)[number][] = []
+
+  /** Stops at the first tenant that cannot be looked up. */
+  async function findMissing(): Promise<readonly NamedTenant[]> {
+    const missing: NamedTenant[] = []
     for (const place of unchecked) {
       const { kind } = await tenants.obtain(place.reference)
-      if (kind === 'unavailable') left.push(place)
-      if (kind === 'unknown') {
-        const advice = 'Create the tenant, or correct the sign-in file and restart the gateways.'
-        const { provider, member, reference } = place
-        logger.error({ event: 'sign_in_tenant_unknown', provider, member, tenant: reference, advice })
-      }
+      if (kind === 'unavailable') break
+      unchecked = unchecked.slice(1)
+      if (kind === 'unknown') missing.push(place)
     }
-    unchecked = left
-    isRunning = false
+    return missing
   }
+
+  return {
+    assertTenants: async () => {
+      const missing: NamedTenant[] = []
+      const deadline = performance.now() + waitMs
+      missing.push(...(await findMissing()))
+      while (unchecked.length > 0 && performance.now() < deadline) {
+        await delay(pauseMs)
+        missing.push(...(await findMissing()))
+      }
+      if (missing.length > 0)
+        throw new ConfigurationError(missing.map((place) => `POSTERN_SIGN_IN: ${describe(place)}`))
+    },
+    repeat: async () => {
+      if (isRunning) return
+      isRunning = true
+      for (const { path, reference } of await findMissing()) {
+        logger.error({ event: 'sign_in_tenant_unknown', path, tenant: reference, advice })
+      }
+      isRunning = false
+    },
+  }
+}
+
+const advice = 'Create the tenant with postern tenants create, or correct the sign-in file and restart the gateways.'
+
+function describe({ path, reference }: NamedTenant): string {
+  return `${path}: there is no tenant ${reference}. ${advice}`
 }
