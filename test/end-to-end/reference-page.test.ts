@@ -61,7 +61,7 @@ describe('the reference', () => {
   })
 
   test('and the document are compressed if the caller accepts it, with a separate entity tag', async () => {
-    const cases = ['/docs/reference.js', '/api/v1/openapi.json'].flatMap((target) => [
+    const cases = ['/docs/reference.js', '/api/v1/openapi.json', '/api/v1/swagger.json'].flatMap((target) => [
       [target, 'gzip', 'gzip'] as const,
       [target, 'gzip, br', 'br'] as const,
     ])

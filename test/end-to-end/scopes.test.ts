@@ -32,6 +32,7 @@ const opening = {
   'GET /api/v1/whoami': ['any'],
   'GET /api/v1/openapi.json': ['nothing'],
   'GET /api/v1/openapi-agent.json': ['nothing'],
+  'GET /api/v1/swagger.json': ['nothing'],
   'GET /docs': ['nothing'],
   'GET /docs/reference.js': ['nothing'],
   'GET /problems/:slug': ['nothing'],

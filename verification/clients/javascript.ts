@@ -9,15 +9,17 @@ const compilers = { typescript: '5.9.3', '@types/node': '24.12.0', esbuild: '0.2
 interface Recipe {
   readonly name: string
   readonly packages: Readonly<Record<string, string>>
-  readonly generate: (document: string) => readonly [program: string, ...args: string[]]
+  readonly generate: (workshop: Workshop) => readonly [program: string, ...args: string[]]
+  /** Default: the one of the same name. */
+  readonly program?: string
 }
 
-/** Each has a program of the same name, which uses what the generator writes to `generated`. */
+/** Each has a program, which uses what the generator writes to `generated`. */
 const recipes: readonly Recipe[] = [
   {
     name: 'hey-api',
     packages: { '@hey-api/openapi-ts': '0.99.0' },
-    generate: (document) => [
+    generate: ({ document }) => [
       'openapi-ts',
       '--input',
       document,
@@ -32,34 +34,33 @@ const recipes: readonly Recipe[] = [
     packages: { orval: '8.38.0' },
     generate: () => ['orval', '--config', 'orval.config.mjs'],
   },
-  {
-    name: 'swagger-typescript-api',
-    packages: { 'swagger-typescript-api': '13.13.0' },
-    generate: (document) => [
-      'swagger-typescript-api',
-      'generate',
-      '--path',
-      document,
-      '--output',
-      'generated',
-      '--name',
-      'api.ts',
-    ],
-  },
+  swaggerTypescriptApi('swagger-typescript-api', ({ document }) => document),
+  swaggerTypescriptApi('swagger-typescript-api of OpenAPI 2.0', ({ swagger }) => swagger),
 ]
+
+function swaggerTypescriptApi(name: string, pathOf: (workshop: Workshop) => string): Recipe {
+  const command = ['swagger-typescript-api', 'generate', '--output', 'generated', '--name', 'api.ts'] as const
+  return {
+    name,
+    packages: { 'swagger-typescript-api': '13.13.0' },
+    generate: (workshop) => [...command, '--path', pathOf(workshop)],
+    program: 'swagger-typescript-api',
+  }
+}
 
 export const openApiTypescript: Tool = toolOf({
   name: 'openapi-typescript',
   packages: { 'openapi-typescript': '7.13.0', 'openapi-fetch': '0.17.0' },
-  generate: (document) => ['openapi-typescript', document, '--output', 'generated/api.d.ts'],
+  generate: ({ document }) => ['openapi-typescript', document, '--output', 'generated/api.d.ts'],
 })
 
-function toolOf({ name, packages, generate }: Recipe): Tool {
+function toolOf({ name, packages, generate, program: source = name }: Recipe): Tool {
   return {
     name,
     needs: ['npm'],
-    prove: async ({ folder, document, variables }: Workshop) => {
-      const cwd = join(folder, name)
+    prove: async (workshop: Workshop) => {
+      const { folder, document, variables } = workshop
+      const cwd = join(folder, name.replaceAll(' ', '-'))
       await mkdir(join(cwd, 'generated'), { recursive: true })
       await writeFile(
         join(cwd, 'package.json'),
@@ -81,10 +82,10 @@ function toolOf({ name, packages, generate }: Recipe): Tool {
         }),
       )
       await writeFile(join(cwd, 'orval.config.mjs'), orvalConfig(document, variables))
-      await copyFile(join(programs, `${name}.ts`), join(cwd, 'program.ts'))
+      await copyFile(join(programs, `${source}.ts`), join(cwd, 'program.ts'))
       await copyFile(join(programs, 'steps.ts'), join(cwd, 'steps.ts'))
       await run('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts'], { cwd })
-      const [program, ...args] = generate(document)
+      const [program, ...args] = generate(workshop)
       await run(join(cwd, 'node_modules', '.bin', program), args, { cwd })
       await run(join(cwd, 'node_modules', '.bin', 'tsc'), [], { cwd })
       const bundle = ['program.ts', '--bundle', '--platform=node', '--format=esm', '--outfile=program.mjs']

@@ -42,10 +42,15 @@ async function open(stack: TestStack, folder: string): Promise<Workshop> {
     })
     if (made.status !== 201) throw new Error(`a finding could not be created: ${await made.text()}`)
   }
-  const document = join(folder, 'openapi.json')
-  const response = await fetch(`${url}/api/v1/openapi.json`)
-  await writeFile(document, await response.text())
-  return { folder, document, variables: { POSTERN_URL: url, POSTERN_KEY: key } }
+  const document = await download(`${url}/api/v1/openapi.json`, join(folder, 'openapi.json'))
+  const swagger = await download(`${url}/api/v1/swagger.json`, join(folder, 'swagger.json'))
+  return { folder, document, swagger, variables: { POSTERN_URL: url, POSTERN_KEY: key } }
+}
+
+async function download(url: string, file: string): Promise<string> {
+  const response = await fetch(url)
+  await writeFile(file, await response.text())
+  return file
 }
 
 type Outcome = 'passed' | 'FAILED' | `skipped: this machine lacks ${string}`

@@ -1,6 +1,8 @@
 export interface Workshop {
   readonly folder: string
   readonly document: string
+  /** The same as OpenAPI 2.0. */
+  readonly swagger: string
   readonly variables: Readonly<Record<string, string>>
 }
 

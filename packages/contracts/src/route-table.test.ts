@@ -13,6 +13,7 @@ const access: Readonly<Record<string, string>> = {
   'GET /api/v1/whoami': 'any',
   'GET /api/v1/openapi.json': 'public',
   'GET /api/v1/openapi-agent.json': 'public',
+  'GET /api/v1/swagger.json': 'public',
   'GET /docs': 'public',
   'GET /docs/reference.js': 'public',
   'GET /problems/:slug': 'public',

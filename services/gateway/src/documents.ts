@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
-import { agentOpenApi, openApiInTurns, publishedOpenApiInTurns } from '@postern/contracts'
+import { agentOpenApi, openApiInTurns, publishedOpenApiInTurns, swaggerOf } from '@postern/contracts'
 import { referencePage, referencePolicy, referenceScript } from './reference-page.ts'
 
 export const codings = ['br', 'gzip'] as const
@@ -24,6 +24,7 @@ export interface Document {
 export interface Documents {
   openApi(): Promise<Document>
   agentOpenApi(): Promise<Document>
+  swagger(): Promise<Document>
   reference(): Promise<Document>
   referenceScript(): Promise<Document>
 }
@@ -33,6 +34,7 @@ export function createDocuments(apiUrl: string): Documents {
   let published: Promise<Record<string, unknown>> | undefined
   let document: Promise<Document> | undefined
   let forAgents: Promise<Document> | undefined
+  let swagger: Promise<Document> | undefined
   let reference: Promise<Document> | undefined
   let script: Promise<Document> | undefined
   const publish = async () =>
@@ -42,6 +44,7 @@ export function createDocuments(apiUrl: string): Documents {
   return {
     openApi: async () => await (document ??= publish().then(asDocument)),
     agentOpenApi: async () => await (forAgents ??= publish().then((all) => asDocument(agentOpenApi(all)))),
+    swagger: async () => await (swagger ??= publish().then((all) => asDocument(swaggerOf(all)))),
     reference: async () => await (reference ??= asPage(referencePage, referencePolicy)),
     referenceScript: async () => await (script ??= referenceScript().then(asScript)),
   }

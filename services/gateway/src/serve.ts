@@ -132,6 +132,9 @@ export function createServe(parts: ServeParts): (exchange: Exchange) => void {
       case 'gateway.agent-openapi':
         answerDocument(exchange, documents.agentOpenApi(), headers)
         return
+      case 'gateway.swagger':
+        answerDocument(exchange, documents.swagger(), headers)
+        return
       case 'gateway.reference':
         answerDocument(exchange, documents.reference(), headers)
         return

@@ -64,6 +64,22 @@ export const agentOpenApiDocument = defineRoute({
   description: 'About 25 operations, each with when to use it. `postern mcp` offers the same ones as tools.',
 })
 
+export const swaggerDocument = defineRoute({
+  ...openApiDocument,
+  id: 'gateway.swagger',
+  path: '/api/v1/swagger.json',
+  summary: 'This API as an OpenAPI 2.0 document',
+  description:
+    'For tools that do not read OpenAPI 3, such as Power Platform. It states fewer rules and no response headers.',
+  answers: {
+    200: {
+      description: 'The document',
+      schema: z.record(z.string(), z.unknown()).meta({ examples: [{ swagger: '2.0' }] }),
+    },
+    304: { description: 'Not modified' },
+  },
+})
+
 export const problemPage = defineRoute({
   id: 'gateway.problem',
   method: 'GET',
@@ -103,6 +119,7 @@ export const gatewayRoutes = [
   whoami,
   openApiDocument,
   agentOpenApiDocument,
+  swaggerDocument,
   referencePage,
   referenceScript,
   problemPage,

@@ -2,6 +2,7 @@ const ids: Readonly<Record<string, string>> = {
   'gateway.whoami': 'whoAmI',
   'gateway.openapi': 'getOpenApi',
   'gateway.agent-openapi': 'getAgentOpenApi',
+  'gateway.swagger': 'getSwagger',
   'gateway.reference': 'getReference',
   'gateway.reference-script': 'getReferenceScript',
   'gateway.problem': 'getProblem',

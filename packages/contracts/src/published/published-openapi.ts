@@ -10,7 +10,7 @@ import {
   commonProblemCodes,
   partialResources,
   shareEntityTag,
-  shareErrorResponses,
+  shareResponses,
   withOneSchema,
   withRequired,
   withoutProblemCodes,
@@ -88,7 +88,7 @@ export function* publishedOpenApiInTurns(exact: Json): Generator<undefined, Json
   const responses: SharedResponses = new Map()
   const simple: Json[] = []
   for (const [, , operation] of operationsOf(exact)) {
-    simple.push(shareErrorResponses(simplifyOperation(operation, { sent, received }), responses))
+    simple.push(shareResponses(simplifyOperation(operation, { sent, received }), responses))
     yield
   }
   const parameters: SharedParameters = new Map()

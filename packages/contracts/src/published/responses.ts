@@ -21,12 +21,17 @@ const ownStatuses: ReadonlySet<string> = new Set([
 export type SharedResponses = Map<string, Json>
 
 /** The components list all codes of a status; those of the operation are in `x-problem-codes`. */
-export function shareErrorResponses(operation: Json, shared: SharedResponses): Json {
+export function shareResponses(operation: Json, shared: SharedResponses): Json {
   const responses = asJson(operation['responses'])
   const codes: string[] = []
   const kept: Record<string, unknown> = {}
   let family = 'Problem'
   for (const [status, response] of Object.entries(responses)) {
+    if (status === '304') {
+      addNotModified(shared, asJson(response))
+      kept[status] = { $ref: '#/components/responses/NotModified' }
+      continue
+    }
     if (Number(status) < 400) {
       kept[status] = response
       continue
@@ -70,13 +75,15 @@ function addErrorResponse(shared: SharedResponses, name: string, response: Json)
   const media = asJson(asJson(response['content'])[mediaType])
   const known = asJson(asJson(asJson(before?.['content'])[mediaType])['examples'])
   const examples = { ...known, ...asJson(media['examples']) }
-  const headers = asJson(response['headers'])
-  const common = before === undefined ? headers : onlyIn(headers, asJson(before['headers']))
   shared.set(name, {
     description: describe(examples),
-    headers: common,
+    headers: commonHeaders(before, response),
     content: { [mediaType]: { schema: media['schema'], examples }, ...faultsOfHttp(mediaType) },
   })
+}
+
+function addNotModified(shared: SharedResponses, response: Json): void {
+  shared.set('NotModified', { ...response, headers: commonHeaders(shared.get('NotModified'), response) })
 }
 
 /** A fault of HTTP is found before the path is known, so also SCIM has problem documents. */
@@ -84,8 +91,10 @@ function faultsOfHttp(mediaType: string): Json {
   return mediaType === scimMediaType ? { [problemMediaType]: { schema: schemaRef('Problem') } } : {}
 }
 
-function onlyIn(one: Json, other: Json): Json {
-  return Object.fromEntries(Object.entries(one).filter(([name]) => name in other))
+function commonHeaders(before: Json | undefined, response: Json): Json {
+  const headers = Object.entries(asJson(response['headers']))
+  if (before === undefined) return Object.fromEntries(headers)
+  return Object.fromEntries(headers.filter(([name]) => name in asJson(before['headers'])))
 }
 
 function describe(examples: Json): string {

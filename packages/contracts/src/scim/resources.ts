@@ -291,16 +291,23 @@ export const scimSearchSchema = named({
 })
 export type ScimSearch = z.output<typeof scimSearchSchema>
 
-export function scimListSchema<Resource extends z.ZodType>(resource: Resource) {
-  return z.object({
-    schemas: z.array(z.literal(listUrn)),
-    totalResults: z.int(),
-    startIndex: z.int(),
-    itemsPerPage: z.int(),
-    Resources: z.array(resource),
-  })
+function listOf<Resource extends z.ZodType>(id: string, resource: Resource) {
+  return z
+    .object({
+      schemas: z.array(z.literal(listUrn)),
+      totalResults: z.int(),
+      startIndex: z.int(),
+      itemsPerPage: z.int(),
+      Resources: z.array(resource),
+    })
+    .meta({ id })
 }
 
 export const scimDescriptionSchema = z
   .record(z.string(), z.json())
   .meta({ id: 'ScimDescription', description: 'RFC 7643 §5 to §7' })
+
+export const scimUserListSchema = listOf('ScimUserList', scimUserSchema)
+export const scimGroupListSchema = listOf('ScimGroupList', scimGroupSchema)
+export const scimResourceListSchema = listOf('ScimResourceList', scimResourceSchema)
+export const scimDescriptionListSchema = listOf('ScimDescriptionList', scimDescriptionSchema)

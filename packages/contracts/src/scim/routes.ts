@@ -4,14 +4,16 @@ import { defineRoute } from '../route.ts'
 import { scimBase, scimMediaType } from './error.ts'
 import {
   maxScimCount,
+  scimDescriptionListSchema,
   scimDescriptionSchema,
   scimGroupInputSchema,
-  scimGroupSchema,
-  scimListSchema,
+  scimGroupListSchema,
   scimGroupPatchSchema,
+  scimGroupSchema,
   scimPatchSchema,
-  scimResourceSchema,
+  scimResourceListSchema,
   scimSearchSchema,
+  scimUserListSchema,
   scimUserInputSchema,
   scimUserSchema,
 } from './resources.ts'
@@ -82,7 +84,7 @@ export const scimListUsers = defineRoute({
   summary: 'List the users that identity providers have sent',
   description: '`filter` selects users; `startIndex` and `count` select a page (RFC 7644 §3.4.2).',
   query: listQuery,
-  answers: { 200: { description: 'The users', schema: scimListSchema(scimUserSchema), ...media } },
+  answers: { 200: { description: 'The users', schema: scimUserListSchema, ...media } },
 })
 
 export const scimCreateUser = defineRoute({
@@ -166,7 +168,7 @@ export const scimListGroups = defineRoute({
   summary: 'List the groups that identity providers have sent',
   description: '`filter` selects groups; `startIndex` and `count` select a page (RFC 7644 §3.4.2).',
   query: groupListQuery,
-  answers: { 200: { description: 'The groups', schema: scimListSchema(scimGroupSchema), ...media } },
+  answers: { 200: { description: 'The groups', schema: scimGroupListSchema, ...media } },
 })
 
 export const scimCreateGroup = defineRoute({
@@ -254,7 +256,7 @@ export const scimSearchUsers = defineRoute({
   path: `${scimBase}/Users/.search`,
   summary: 'Search users',
   description: 'Returns what `GET /scim/v2/Users` returns for the same parameters (RFC 7644 §3.4.3).',
-  answers: { 200: { description: 'The users', schema: scimListSchema(scimUserSchema), ...media } },
+  answers: { 200: { description: 'The users', schema: scimUserListSchema, ...media } },
 })
 
 export const scimSearchGroups = defineRoute({
@@ -265,7 +267,7 @@ export const scimSearchGroups = defineRoute({
   path: `${scimBase}/Groups/.search`,
   summary: 'Search groups',
   description: 'Returns what `GET /scim/v2/Groups` returns for the same parameters (RFC 7644 §3.4.3).',
-  answers: { 200: { description: 'The groups', schema: scimListSchema(scimGroupSchema), ...media } },
+  answers: { 200: { description: 'The groups', schema: scimGroupListSchema, ...media } },
 })
 
 export const scimSearch = defineRoute({
@@ -280,7 +282,7 @@ export const scimSearch = defineRoute({
   answers: {
     200: {
       description: 'Users and groups',
-      schema: scimListSchema(scimResourceSchema),
+      schema: scimResourceListSchema,
       ...media,
     },
   },
@@ -391,7 +393,7 @@ export const scimListResourceTypes = defineRoute({
   path: `${scimBase}/ResourceTypes`,
   summary: 'List the types of resources',
   description: 'Users and groups, with their addresses and schemas.',
-  answers: { 200: { description: 'RFC 7643 §6', schema: scimListSchema(scimDescriptionSchema), ...media } },
+  answers: { 200: { description: 'RFC 7643 §6', schema: scimDescriptionListSchema, ...media } },
 })
 
 export const scimGetResourceType = defineRoute({
@@ -412,7 +414,7 @@ export const scimListSchemas = defineRoute({
   path: `${scimBase}/Schemas`,
   summary: 'List the schemas of the resources',
   description: 'The attributes of users and groups, with their types.',
-  answers: { 200: { description: 'RFC 7643 §7', schema: scimListSchema(scimDescriptionSchema), ...media } },
+  answers: { 200: { description: 'RFC 7643 §7', schema: scimDescriptionListSchema, ...media } },
 })
 
 export const scimGetSchema = defineRoute({
