@@ -2,7 +2,7 @@ import { Command } from 'commander'
 import { exitCodeHelp } from './exit-code.ts'
 import { addConnectorCommands } from './program/connectors.ts'
 import { addKeyCommands } from './program/keys.ts'
-import { leaf, parseLimit, wholeNumberTo, withExamples } from './program/parts.ts'
+import { addCommand, parseLimit, wholeNumberTo, withExamples } from './program/parts.ts'
 import { addWebhookCommands } from './program/webhooks.ts'
 import type { CommandContext } from './session.ts'
 
@@ -51,17 +51,17 @@ function addTenantCommands(program: Command, context: CommandContext): void {
     'tenants list',
     'tenants suspend harbourline',
   )
-  leaf(tenants, 'create', 'Create a tenant', "tenants create harbourline --name 'Harbourline Bank'")
+  addCommand(tenants, 'create', 'Create a tenant', "tenants create harbourline --name 'Harbourline Bank'")
     .argument('<slug>', 'short name: 2 to 63 of a-z, 0-9 and -, beginning with a letter')
     .requiredOption('--name <name>', 'full name, for people')
     .action(async (slug, options) => await (await tenantCommands()).createTenant(context, slug, options))
-  leaf(tenants, 'list', 'List all tenants', 'tenants list --json').action(
+  addCommand(tenants, 'list', 'List all tenants', 'tenants list --json').action(
     async (options) => await (await tenantCommands()).listTenants(context, options),
   )
-  leaf(tenants, 'show', 'Show a tenant and its limits', 'tenants show harbourline')
+  addCommand(tenants, 'show', 'Show a tenant and its limits', 'tenants show harbourline')
     .argument('<tenant>', 'slug or id')
     .action(async (tenant, options) => await (await tenantCommands()).showTenant(context, tenant, options))
-  leaf(
+  addCommand(
     tenants,
     'update',
     'Change the name or limits of a tenant; returns when every gateway uses them',
@@ -72,11 +72,11 @@ function addTenantCommands(program: Command, context: CommandContext): void {
     .option('--key-limit <requests>', 'requests a minute of one key on all gateways', parseRequests)
     .option('--tenant-limit <requests>', 'requests a minute of all its keys and people', parseRequests)
     .action(async (tenant, options) => await (await tenantCommands()).updateTenant(context, tenant, options))
-  leaf(tenants, 'events', 'Show the changes of a tenant, newest first', 'tenants events harbourline --limit 20')
+  addCommand(tenants, 'events', 'Show the changes of a tenant, newest first', 'tenants events harbourline --limit 20')
     .argument('<tenant>', 'slug or id')
     .option('--limit <number>', 'maximum number (default: all)', parseLimit)
     .action(async (tenant, options) => await (await tenantCommands()).listTenantEvents(context, tenant, options))
-  leaf(
+  addCommand(
     tenants,
     'suspend',
     'Reject all keys and people of a tenant; returns when enforced',
@@ -84,7 +84,7 @@ function addTenantCommands(program: Command, context: CommandContext): void {
   )
     .argument('<tenant>', 'slug or id')
     .action(async (tenant, options) => await (await tenantCommands()).changeTenant(context, 'suspend', tenant, options))
-  leaf(tenants, 'resume', 'Undo a suspension; returns when every gateway knows', 'tenants resume harbourline')
+  addCommand(tenants, 'resume', 'Undo a suspension; returns when every gateway knows', 'tenants resume harbourline')
     .argument('<tenant>', 'slug or id')
     .action(async (tenant, options) => await (await tenantCommands()).changeTenant(context, 'resume', tenant, options))
 }
@@ -94,7 +94,7 @@ function addOperatorCommands(program: Command, context: CommandContext): void {
     program.command('operators').description('Credentials of named operators').helpCommand(false),
     'operators create ada',
   )
-  leaf(
+  addCommand(
     operators,
     'create',
     'Print the credential of a named operator; the audit trail shows the name',
@@ -110,7 +110,7 @@ function addInstallationCommands(program: Command, context: CommandContext): voi
     'secrets init ./secrets',
     'secrets rotate ./secrets POSTERN_INTERNAL_SIGNING_KEYS --step add',
   )
-  leaf(
+  addCommand(
     secrets,
     'init',
     'Create missing secrets, and a folder for each component with only its own secrets',
@@ -126,7 +126,7 @@ function addInstallationCommands(program: Command, context: CommandContext): voi
     .option('--redis <host:port|url>', `Redis; use a URL without a password for TLS or groups ${known('redis:6379')}`)
     .option('--database <name>', `name of the database ${known('postern')}`)
     .action(async (folder, options) => await (await installationCommands()).initializeSecrets(context, folder, options))
-  leaf(
+  addCommand(
     secrets,
     'rotate',
     'Run one step of replacing a secret; restart everything that reads it between the steps',
@@ -145,7 +145,7 @@ function addInstallationCommands(program: Command, context: CommandContext): voi
       async (folder, secret, options) =>
         await (await installationCommands()).rotateSecretStep(context, folder, secret, options),
     )
-  leaf(program, 'migrate', 'Update roles, database and schemas to this release; safe to repeat', 'migrate')
+  addCommand(program, 'migrate', 'Update roles, database and schemas to this release; safe to repeat', 'migrate')
     .option('--retire-assertion-keys', 'in ten minutes, reject assertions of keys that are not in the ring')
     .option('--print-roles', 'only print the SQL that creates roles and database, for somebody else to run')
     .addHelpText('after', migrateHelp)
@@ -153,7 +153,7 @@ function addInstallationCommands(program: Command, context: CommandContext): voi
 }
 
 function addLogCommands(program: Command, context: CommandContext): void {
-  leaf(
+  addCommand(
     program,
     'verify-log',
     'Verify an export of the remediation log with earlier checkpoints; needs no network',
@@ -173,7 +173,7 @@ function addSignInCommands(program: Command, context: CommandContext): void {
     program.command('sign-in').description('Sign-in of people with an OpenID provider').helpCommand(false),
     'sign-in check',
   )
-  leaf(
+  addCommand(
     signIn,
     'check',
     'Sign in with POSTERN_SIGN_IN_FILE or POSTERN_OIDC_…, and show what Postern reads from the token; exits with 1 if nobody can sign in',

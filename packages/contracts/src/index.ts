@@ -1,7 +1,7 @@
 export * from './changes/routes.ts'
 export * from './common.ts'
 export * from './content-digest.ts'
-export { type OwnItem } from './each-on-its-own.ts'
+export { type ParsedItem } from './parse-items-separately.ts'
 export * from './email.ts'
 export * from './evidence/details.ts'
 export * from './evidence/file.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { documentedSchema } from './each-on-its-own.ts'
+import { documentedSchema } from './parse-items-separately.ts'
 import { exampleOf } from './example.ts'
 import { columnsOf, csvCell, itemSchemaOf, linesMediaType, pageMediaType } from './media-types.ts'
 import { headerComponents, headerParameters, headersOf } from './openapi-headers.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { documentAs } from './each-on-its-own.ts'
+import { documentAs } from './parse-items-separately.ts'
 
 export function onceOrRepeated(
   most: number,

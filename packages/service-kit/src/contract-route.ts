@@ -20,7 +20,7 @@ import { assertDigest } from './content-digest.ts'
 import { matchesEtag } from './etag.ts'
 import type { CallerKind, Guard } from './guard.ts'
 import {
-  type AnswerMemory,
+  type IdempotencyStore,
   type Attempt,
   type Keeping,
   type Repetition,
@@ -75,10 +75,10 @@ interface Kit {
 
 const kits = new WeakMap<App, Kit>()
 
-const memories = new WeakMap<App, AnswerMemory>()
+const memories = new WeakMap<App, IdempotencyStore>()
 
 /** Call it before adding POST routes. */
-export function rememberAnswers(app: App, memory: AnswerMemory): void {
+export function enableIdempotency(app: App, memory: IdempotencyStore): void {
   memories.set(app, memory)
 }
 
@@ -115,7 +115,7 @@ export function registerContract<const R extends Route>(
   const { upstream } = route
   const memory = isRepeatable(route) ? memories.get(app) : undefined
   if (isRepeatable(route) && memory === undefined) {
-    throw new Error(`${route.id} needs rememberAnswers: every POST with credentials can be repeated`)
+    throw new Error(`${route.id} needs enableIdempotency: every POST with credentials can be repeated`)
   }
   const headers = Object.keys(route.requestHeaders ?? {}).map((name) => name.toLowerCase())
   register(app, {
@@ -202,7 +202,7 @@ interface Registration {
   readonly handler: (input: Inputs & RequestInfo & Keeping) => Promise<unknown>
   readonly complete?: (written: unknown, request: Pick<RequestInfo, 'context'>) => Promise<unknown>
   readonly repeatable?: {
-    readonly memory: AnswerMemory
+    readonly memory: IdempotencyStore
     readonly routeId: string
     readonly headers: readonly string[]
   }

@@ -21,7 +21,7 @@ interface HeldClaim {
   readonly id: string
 }
 
-export interface AnswerMemory {
+export interface IdempotencyStore {
   claim(
     tenant: { readonly assertion: string },
     request: { readonly slot: Buffer; readonly fingerprint: Buffer },
@@ -118,7 +118,7 @@ export async function beginAttempt(
     headers,
     isStreamed,
   }: {
-    readonly memory: AnswerMemory
+    readonly memory: IdempotencyStore
     readonly routeId: string
     readonly headers: readonly string[]
     readonly isStreamed: boolean
@@ -187,7 +187,7 @@ function attemptOf({
   context,
   log,
 }: {
-  readonly memory: AnswerMemory
+  readonly memory: IdempotencyStore
   readonly claim: HeldClaim
   readonly request: FastifyRequest
   readonly reply: FastifyReply

@@ -23,20 +23,20 @@ export {
   completedRoute,
   contractRoute,
   internalRoute,
-  rememberAnswers,
+  enableIdempotency,
 } from './contract-route.ts'
 export { announcedSha256, digestMismatch, unreadableDigest } from './content-digest.ts'
 export { assertIfMatch, matchesEtag, notThisVersion, tagsIn } from './etag.ts'
 export { type CallerKind, knownRoles, knownScopes, oneScopeNeeded, roleNeeded, scopeNeeded } from './guard.ts'
 export { type ReadAheadBudget, createReadAheadBudget } from './read-ahead-budget.ts'
 export { suppressUnhandledRejection } from './suppress-unhandled-rejection.ts'
-export type { AnswerMemory, ChangeTransaction, Keeping } from './idempotency.ts'
+export type { IdempotencyStore, ChangeTransaction, Keeping } from './idempotency.ts'
 export { JsonText } from './json-text.ts'
-export { type ListHandlers, allPages, contractList, each, isTooLarge, nothingYet, streamList } from './list-route.ts'
+export { type ListHandlers, allPages, contractList, each, isTooLarge, heartbeat, streamList } from './list-route.ts'
 export { bodyError, inputErrors } from './input-errors.ts'
 export { parseJsonBody } from './json-body.ts'
 export { decimalOf } from './json-scan.ts'
-export { onceRead } from './late-process.ts'
+export { runAfterPendingReads } from './late-process.ts'
 export { type LogLevel, type Logger, createLogger, describeError, logLevels } from './logger.ts'
 export { type Registry, createMetrics, measureRequests } from './metrics.ts'
 export { DuplicateNameError, normalizeBody, normalizeTexts } from './normalize-text.ts'
@@ -49,7 +49,7 @@ export { type Pressure, refuseWhenLate, tooBusy, watchEventLoop } from './pressu
 export { findNearest } from './nearest.ts'
 export { repeatEvery } from './repeat-every.ts'
 export { type OnUnreadable, answerClientError, answerProblems, isBrokenOff } from './problem-handler.ts'
-export { ProblemError, type ProblemOptions, databaseAway, problem } from './problem.ts'
+export { ProblemError, type ProblemOptions, databaseUnavailable, problem } from './problem.ts'
 export {
   type BaseDeps,
   type RunningService,

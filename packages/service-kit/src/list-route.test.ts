@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from 'vitest'
-import { asLines, nothingYet } from './list-route.ts'
+import { asLines, heartbeat } from './list-route.ts'
 
 afterEach(() => vi.restoreAllMocks())
 
@@ -18,11 +18,11 @@ async function chunksOf(items: readonly unknown[], betweenMs: number): Promise<s
   return chunks
 }
 
-const sparse = [nothingYet, { a: 1 }, nothingYet, nothingYet, { a: 2 }, nothingYet]
+const sparse = [heartbeat, { a: 1 }, heartbeat, heartbeat, { a: 2 }, heartbeat]
 
 test('lines end with a line feed each, without traces of skipped rows', async () => {
   expect((await chunksOf(sparse, 1000)).join('')).toBe('{"a":1}\n{"a":2}\n')
-  expect((await chunksOf([nothingYet, nothingYet], 1000)).join('')).toBe('')
+  expect((await chunksOf([heartbeat, heartbeat], 1000)).join('')).toBe('')
   expect((await chunksOf([], 1000)).join('')).toBe('')
 })
 

@@ -15,12 +15,12 @@ import { expansionsAsked, fieldsAsked, selectFields } from './select-fields.ts'
 import { StreamedAnswer } from './streamed-answer.ts'
 import { type RequestContext, ShareExceededError } from './tenant-shares.ts'
 
-export const nothingYet: unique symbol = Symbol('nothing yet')
+export const heartbeat: unique symbol = Symbol('nothing yet')
 
 export interface ListHandlers<R extends Route, Item> {
   page(input: ContractInput<R>): Promise<AnswerBody<R> | JsonTexts>
   /** Reads only as fast as the client. */
-  all(input: ContractInput<R>): AsyncIterable<Item | JsonText | typeof nothingYet>
+  all(input: ContractInput<R>): AsyncIterable<Item | JsonText | typeof heartbeat>
 }
 
 /** If reading fails, the connection is cut, so that a partial export never looks complete. */
@@ -42,7 +42,7 @@ export function contractList<const R extends Route, Item extends object>(
       input.raw.method === 'HEAD'
         ? await noneOf(items)
         : each(items, (item) =>
-            fields === undefined || item === nothingYet ? item : selectFields(valueOf(item), fields),
+            fields === undefined || item === heartbeat ? item : selectFields(valueOf(item), fields),
           )
     if (input.mediaType === 'text/csv') {
       const name = route.path.slice(route.path.lastIndexOf('/') + 1)
@@ -303,7 +303,7 @@ export async function* each<Row, Item>(rows: AsyncIterable<Row>, show: (row: Row
 
 async function* checked<Item>(app: App, route: Route, items: AsyncIterable<Item>): AsyncGenerator<Item> {
   for await (const item of items) {
-    if (item !== nothingYet) assertItemInContract(app, route, valueOf(item))
+    if (item !== heartbeat) assertItemInContract(app, route, valueOf(item))
     yield item
   }
 }
@@ -321,9 +321,9 @@ export async function* asLines(items: AsyncIterable<unknown>): AsyncGenerator<st
   let isFirst = true
   let saidAt = performance.now()
   for await (const item of items) {
-    if (item === nothingYet && performance.now() < saidAt + silentMs) continue
+    if (item === heartbeat && performance.now() < saidAt + silentMs) continue
     saidAt = performance.now()
-    if (item === nothingYet) {
+    if (item === heartbeat) {
       yield ' '
       continue
     }
@@ -359,5 +359,5 @@ function asCsv(items: AsyncIterable<unknown>, columns: readonly string[], hasByt
 }
 
 async function* found(items: AsyncIterable<unknown>): AsyncGenerator {
-  for await (const item of items) if (item !== nothingYet) yield valueOf(item)
+  for await (const item of items) if (item !== heartbeat) yield valueOf(item)
 }

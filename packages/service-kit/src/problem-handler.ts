@@ -18,7 +18,7 @@ import { ServiceUnavailableError } from '@postern/service-client'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isAnswerUnderWay } from './bound-pipelining.ts'
 import { bodyError } from './input-errors.ts'
-import { onceRead } from './late-process.ts'
+import { runAfterPendingReads } from './late-process.ts'
 import type { Logger } from './logger.ts'
 import { ProblemError, problem } from './problem.ts'
 
@@ -159,7 +159,7 @@ export function answerClientError(
   }
   const answer = () => answerUnread(error, socket, requestId, onAnswered)
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && socket.bytesRead === 0) {
-    onceRead(() => {
+    runAfterPendingReads(() => {
       if (socket.bytesRead === 0 && socket.writable) answer()
     })
     return

@@ -26,7 +26,7 @@ export class ProblemError extends Error {
 }
 
 /** 503, or 507 for a full database. The request can be repeated. */
-export function databaseAway(cause: unknown, access: 'read' | 'write' = 'read'): ProblemError {
+export function databaseUnavailable(cause: unknown, access: 'read' | 'write' = 'read'): ProblemError {
   if (access === 'write' && isDiskFull(cause)) {
     return problem('insufficient_storage', {
       detail: 'The database is full. The request changed no data; try again later.',

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { onceRead } from './late-process.ts'
+import { runAfterPendingReads } from './late-process.ts'
 
 const leastBytes = 1024
 
@@ -16,7 +16,7 @@ export function cutSlowBodies(app: FastifyInstance, withinMs: number): void {
         else if (raw.readableLength === 0 && socket.bytesRead - atLastCheck < leastBytes) socket.destroy()
         atLastCheck = socket.bytesRead
       }
-      const timer = setInterval(() => onceRead(look), withinMs)
+      const timer = setInterval(() => runAfterPendingReads(look), withinMs)
       timer.unref()
       raw.once('close', () => clearInterval(timer))
     }

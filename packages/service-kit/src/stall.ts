@@ -1,4 +1,4 @@
-import { onceRead } from './late-process.ts'
+import { runAfterPendingReads } from './late-process.ts'
 
 export interface Stall {
   refresh(): void
@@ -14,7 +14,7 @@ export function watchStall(
   let isOver = false
   const timer = setTimeout(() => {
     hasCome = false
-    onceRead(() => {
+    runAfterPendingReads(() => {
       if (isOver || hasCome) return
       if (isHeld()) timer.refresh()
       else onStall()

@@ -19,7 +19,7 @@ export type ClaimOutcome =
   | { readonly kind: 'answered'; readonly answer: string }
   | { readonly kind: 'other' }
 
-export interface AnswerMemory {
+export interface IdempotencyStore {
   /** Claims a request in its own asynchronous transaction; a crash may lose it. */
   claim(tenant: TenantAssertion, request: RepeatableRequest): Promise<ClaimOutcome>
   /** False: another attempt took the claim, so roll back. */
@@ -34,7 +34,7 @@ const keptSeconds = 24 * 60 * 60
 /** A first attempt that still runs then finds its claim gone and rolls back. */
 const abandonedSeconds = 60
 
-export function openAnswerMemory(db: Pick<TenantDb, 'write'>, schema: string): AnswerMemory {
+export function openIdempotencyStore(db: Pick<TenantDb, 'write'>, schema: string): IdempotencyStore {
   if (!/^[a-z_]{1,40}$/.test(schema)) throw new Error('not the name of a schema')
   const table = `${schema}.idempotency_record`
 
@@ -98,7 +98,7 @@ export function openAnswerMemory(db: Pick<TenantDb, 'write'>, schema: string): A
     values,
   })
 
-  const keep: AnswerMemory['keep'] = async (tx, { slot, id }, answer) =>
+  const keep: IdempotencyStore['keep'] = async (tx, { slot, id }, answer) =>
     (await tx.execute(named('keep', keepText, [slot, id, answer]))) === 1
 
   return {

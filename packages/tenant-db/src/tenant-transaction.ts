@@ -100,7 +100,8 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
   return {
     read: (tenant, fn) => read(connections, tenant, fn).catch(noteOf(tenant)),
     write: (tenant, fn) => write(connections, tenant, fn).catch(noteOf(tenant)),
-    follow: (tenant, list, size) => failing(follow(pool, queryTimeoutMs, tenant.assertion, list, size), noteOf(tenant)),
+    follow: (tenant, list, size) =>
+      mapStreamErrors(follow(pool, queryTimeoutMs, tenant.assertion, list, size), noteOf(tenant)),
     // Cleared, in case a statement left a setting in the session.
     system: (fn) => write(connections, { assertion: '' }, fn).catch(note),
     ping: (schema) => ping(pool, queryTimeoutMs, schema),
@@ -128,7 +129,7 @@ export function rejectOnOutage(db: TenantDb, refusal: (cause: unknown, access: '
     ...db,
     read: async (tenant, fn) => await db.read(tenant, fn).catch(refuse(tenant)),
     write: async (tenant, fn) => await db.write(tenant, fn).catch(refuse(tenant, 'write')),
-    follow: (tenant, list, size) => failing(db.follow(tenant, list, size), refuse(tenant)),
+    follow: (tenant, list, size) => mapStreamErrors(db.follow(tenant, list, size), refuse(tenant)),
   }
 }
 
@@ -144,11 +145,14 @@ export function withRejectionsAsOutage(db: TenantDb, now: () => number): TenantD
     ...db,
     read: async (tenant, fn) => await db.read(tenant, fn).catch(doubt(tenant)),
     write: async (tenant, fn) => await db.write(tenant, fn).catch(doubt(tenant)),
-    follow: (tenant, list, size) => failing(db.follow(tenant, list, size), doubt(tenant)),
+    follow: (tenant, list, size) => mapStreamErrors(db.follow(tenant, list, size), doubt(tenant)),
   }
 }
 
-async function* failing<Item>(items: AsyncIterable<Item>, rethrow: (error: unknown) => never): AsyncGenerator<Item> {
+async function* mapStreamErrors<Item>(
+  items: AsyncIterable<Item>,
+  rethrow: (error: unknown) => never,
+): AsyncGenerator<Item> {
   try {
     yield* items
   } catch (error) {

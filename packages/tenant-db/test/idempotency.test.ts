@@ -1,17 +1,17 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type AnswerMemory, type Statement, type TenantDb, type Tx, openAnswerMemory } from '../src/index.ts'
+import { type IdempotencyStore, type Statement, type TenantDb, type Tx, openIdempotencyStore } from '../src/index.ts'
 import { type TenantTables, createTenantTables } from './tenant-tables.ts'
 
 let tables: TenantTables
 let db: TenantDb
-let memory: AnswerMemory
+let memory: IdempotencyStore
 
 beforeAll(async () => {
   tables = await createTenantTables()
   await tables.asOwner(`call tenancy.create_idempotency_table('probe', 'postern_findings')`)
   db = tables.open({ maxConnections: 4 })
-  memory = openAnswerMemory(db, 'probe')
+  memory = openIdempotencyStore(db, 'probe')
 })
 afterAll(async () => await tables[Symbol.asyncDispose]())
 
@@ -131,12 +131,12 @@ describe('the memory of a schema', () => {
   test.each(['', 'Probe', 'probe; drop schema probe', 'probe"', '1probe', 'a'.repeat(41)])(
     'rejects the invalid schema name %j',
     (schema) => {
-      expect(() => openAnswerMemory(db, schema)).toThrow('not the name of a schema')
+      expect(() => openIdempotencyStore(db, schema)).toThrow('not the name of a schema')
     },
   )
 
   test('accepts the longest name', () => {
-    expect(() => openAnswerMemory(db, `${'a'.repeat(39)}_`)).not.toThrow()
+    expect(() => openIdempotencyStore(db, `${'a'.repeat(39)}_`)).not.toThrow()
   })
 
   test('claims with an asynchronous commit, and stores and releases with a synchronous one', async () => {
@@ -144,7 +144,7 @@ describe('the memory of a schema', () => {
       connectionString: `${tables.database.url('findings')}?options=${encodeURIComponent('-c synchronous_commit=on')}`,
     })
     const seen: string[] = []
-    const watched = openAnswerMemory(
+    const watched = openIdempotencyStore(
       {
         write: async (tenant, work) =>
           await waiting.write(tenant, async (tx) => {
@@ -167,7 +167,7 @@ describe('the memory of a schema', () => {
 
   test('prepares each statement once, under a name with its schema', async () => {
     const issued: (string | undefined)[] = []
-    const watched = openAnswerMemory(
+    const watched = openIdempotencyStore(
       {
         write: async (tenant, work) =>
           await db.write(
@@ -202,7 +202,7 @@ async function outcomeOf(found: object | undefined, taken: 0 | 1): Promise<unkno
     query: async () => (found === undefined ? [] : [{ fingerprint: hash('this'), claim_id: 'a', ...found }]),
   }
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- rows as PostgreSQL gives them
-  const memoryOf = openAnswerMemory({ write: async (_tenant, work) => await work(tx as unknown as Tx) }, 'probe')
+  const memoryOf = openIdempotencyStore({ write: async (_tenant, work) => await work(tx as unknown as Tx) }, 'probe')
   return await memoryOf.claim(newTenant().tenant, requestOf('k'))
 }
 

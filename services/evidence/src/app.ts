@@ -1,4 +1,4 @@
-import { type App, rememberAnswers } from '@postern/service-kit'
+import { type App, enableIdempotency } from '@postern/service-kit'
 import type { Config } from './config.ts'
 import { contentRoutes } from './content/routes.ts'
 import type { Deps } from './deps.ts'
@@ -13,7 +13,7 @@ import { attachmentRoutes } from './upload/attach.ts'
 import { uploadRoutes } from './upload/routes.ts'
 
 export function buildApp(app: App, deps: Deps, config: Config): void {
-  rememberAnswers(app, deps.answers)
+  enableIdempotency(app, deps.answers)
   uploadRoutes(app, deps, config)
   resumableRoutes(app, deps, config)
   attachmentRoutes(app, deps)

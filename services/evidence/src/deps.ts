@@ -1,11 +1,11 @@
-import { type Logger, type Registry, databaseAway, observeDatabase, problem } from '@postern/service-kit'
+import { type Logger, type Registry, databaseUnavailable, observeDatabase, problem } from '@postern/service-kit'
 import { Counter } from '@prometheus-io/client'
 import {
-  type AnswerMemory,
+  type IdempotencyStore,
   type TenantDb,
   withRejectionsAsOutage,
   withNumberSeries,
-  openAnswerMemory,
+  openIdempotencyStore,
   openTenantDb,
   rejectOnOutage,
   sqlError,
@@ -21,20 +21,20 @@ import { type Scanner, noScanner } from './scan/scanner.ts'
 import { watchStore } from './store-readiness.ts'
 import { sweepRegularly } from './sweep/sweep.ts'
 import { type Universe, openUniverse } from './test-procedure/universe.ts'
-import { type Afterwards, openAfterwards } from './upload/afterwards.ts'
+import { type BackgroundCleanup, openBackgroundCleanup } from './upload/background-cleanup.ts'
 import { storeFull } from './upload/refusal.ts'
 import { recordFailure } from './upload/store.ts'
 
 export interface Deps {
   readonly db: TenantDb
   readonly answering: TenantDb
-  readonly answers: AnswerMemory
+  readonly answers: IdempotencyStore
   readonly blobs: BlobStore
   readonly partials: PartialStore
   readonly receipts: ReceiptSigner
   readonly scanner: Scanner
   readonly universe: Universe
-  readonly afterwards: Afterwards
+  readonly cleanup: BackgroundCleanup
   readonly now: () => number
   readonly countDamaged: () => void
   ready(): Promise<void>
@@ -65,18 +65,21 @@ export async function openDeps(
     help: 'Files that were asked for and whose bytes are no longer those of their receipts',
     registers: [metrics],
   })
-  const afterwards = openAfterwards(logger)
+  const cleanup = openBackgroundCleanup(logger)
   const sweep = await sweepRegularly({ db, blobs, partials }, config, { logger, now })
   return {
     db,
-    answering: rejectOnOutage(db, databaseAway),
-    answers: openAnswerMemory({ write: async (tenant, fn) => await db.write(tenant, fn).catch(rethrow) }, 'evidence'),
+    answering: rejectOnOutage(db, databaseUnavailable),
+    answers: openIdempotencyStore(
+      { write: async (tenant, fn) => await db.write(tenant, fn).catch(rethrow) },
+      'evidence',
+    ),
     blobs,
     partials,
     receipts,
     scanner: config.clamav === undefined ? noScanner : openClamav(config.clamav),
     universe,
-    afterwards,
+    cleanup,
     now,
     countDamaged: () => damaged.inc(),
     databaseId: async () => await db.databaseId(),
@@ -86,7 +89,7 @@ export async function openDeps(
     close: async () => {
       storeWatch.close()
       await sweep.stop()
-      await afterwards.close()
+      await cleanup.close()
       await universe.close()
       await db.close()
       stores.close()

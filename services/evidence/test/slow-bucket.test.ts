@@ -76,7 +76,7 @@ test('no response waits for the cleanup of the bucket, whose duration would reve
     },
     close: async () => undefined,
   }
-  const service = await startEvidence(bucket.env, { afterwards }, environment)
+  const service = await startEvidence(bucket.env, { cleanup: afterwards }, environment)
   const principal = uploader()
   await uploaded(service.caller, principal, 'a,b')
   await uploaded(service.caller, principal, 'a,b')

@@ -1,4 +1,4 @@
-import { type App, rememberAnswers } from '@postern/service-kit'
+import { type App, enableIdempotency } from '@postern/service-kit'
 import { actionPlanRoutes } from './action-plan/routes.ts'
 import { bulkRoutes } from './bulk/routes.ts'
 import { changeRoutes } from './change/routes.ts'
@@ -13,7 +13,7 @@ import { sealAfterWrites } from './tracker-log/sealer.ts'
 import { trackerLogRoutes } from './tracker-log/routes.ts'
 
 export function buildApp(app: App, opened: Deps): void {
-  rememberAnswers(app, opened.answers)
+  enableIdempotency(app, opened.answers)
   const db = sealAfterWrites(withNumberSeries(opened.db), opened.sealer)
   const deps = { ...opened, db: reopenExpiredOnFirstUse(db, opened) }
   findingRoutes(app, deps)

@@ -1,5 +1,11 @@
-import { type Logger, type Registry, databaseAway, observeDatabase } from '@postern/service-kit'
-import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb, rejectOnOutage } from '@postern/tenant-db'
+import { type Logger, type Registry, databaseUnavailable, observeDatabase } from '@postern/service-kit'
+import {
+  type IdempotencyStore,
+  type TenantDb,
+  openIdempotencyStore,
+  openTenantDb,
+  rejectOnOutage,
+} from '@postern/tenant-db'
 import type { Config } from './config.ts'
 import { type Evidence, openEvidence } from './evidence/evidence.ts'
 import { type Universe, openUniverse } from './universe/universe.ts'
@@ -10,7 +16,7 @@ import { type CheckpointSigner, openCheckpointSigner } from './tracker-log/sign.
 
 export interface Deps {
   readonly db: TenantDb
-  readonly answers: AnswerMemory
+  readonly answers: IdempotencyStore
   /** For reads; writes use the database's clock. */
   readonly now: () => Date
   readonly checkpoints: CheckpointSigner
@@ -33,7 +39,7 @@ export async function openDeps(
     applicationName: 'postern-findings',
     observer: observeDatabase(metrics),
   })
-  const answering = rejectOnOutage(db, databaseAway)
+  const answering = rejectOnOutage(db, databaseUnavailable)
   const checkpoints = await openCheckpointSigner(config.checkpointKeys, createBadEndReporter({ logger, metrics }))
   const sealer = openLogSealer({ db: answering, checkpoints, logger, metrics })
   const universe = openUniverse(config.universe)
@@ -41,7 +47,7 @@ export async function openDeps(
   const overdue = watchOverdue({ db, logger })
   return {
     db: answering,
-    answers: openAnswerMemory(answering, 'findings'),
+    answers: openIdempotencyStore(answering, 'findings'),
     now: () => new Date(),
     logger,
     universe,

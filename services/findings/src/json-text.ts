@@ -43,7 +43,7 @@ export function rawText(sql: string): Member {
   return { sql: `(${sql})::text`, quote: '', isNullable: true }
 }
 
-/** Returns null becomes false. */
+/** False for null. */
 export function booleanText(sql: string): Member {
   return notNull(rawText(`case when ${sql} then 'true' else 'false' end`))
 }

@@ -1,4 +1,4 @@
-import { onceRead } from '@postern/service-kit'
+import { runAfterPendingReads } from '@postern/service-kit'
 import type { Exchange } from './exchange.ts'
 import type { OpenRequest, OpenRequests } from './open-requests.ts'
 import { type Refusal, refusal } from './refusal.ts'
@@ -40,7 +40,7 @@ export function createAwaitContent(parts: {
     const onLate = (): void => {
       finish(refusal('request_timeout', { detail: 'The body arrived too slowly. Send it faster.' }))
     }
-    const timer = setTimeout(() => onceRead(onLate), clientTimeoutMs)
+    const timer = setTimeout(() => runAfterPendingReads(onLate), clientTimeoutMs)
     const open: OpenRequest = {
       exchange,
       checkedAt: 0,

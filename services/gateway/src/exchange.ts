@@ -12,7 +12,7 @@ import {
   scimMediaType,
   scimStatusOf,
 } from '@postern/contracts'
-import { type ProblemOptions, type Span, countPassedBytes, onceRead } from '@postern/service-kit'
+import { type ProblemOptions, type Span, countPassedBytes, runAfterPendingReads } from '@postern/service-kit'
 import type { PersonLookup, PersonRecord, TenantRecord } from '@postern/contracts/internal'
 import type { KeyEntry } from './authenticate/key-lookup.ts'
 import type { Principal } from './authenticate/principal.ts'
@@ -40,7 +40,7 @@ export interface Exchange {
   /** Checked again while the request is open. */
   key: KeyEntry | undefined
   tenant: TenantRecord | undefined
-  /** If a directory counts. */
+  /** Set if a directory decides whether the person is active. */
   person: { readonly query: PersonLookup; readonly isRequired: boolean; readonly record: PersonRecord } | undefined
   limits: Limits | undefined
   hasTokens: boolean
@@ -192,7 +192,7 @@ function limitDrain(request: IncomingMessage): void {
     if (isSilent || times === 0) request.socket.destroy()
     isSilent = true
   }
-  const timer = setInterval(() => onceRead(look), restWithinMs)
+  const timer = setInterval(() => runAfterPendingReads(look), restWithinMs)
   timer.unref()
   request.on('data', (chunk: Buffer) => {
     isSilent = false

@@ -43,7 +43,7 @@ export function createLimitRequest(parts: {
     if (principal === undefined) {
       if (exchange.hasTokens) return undefined
       exchange.hasTokens = true
-      return countRequest(publicRequests, exchange, 'for what needs no key', costOf(exchange))
+      return countRequest(publicRequests, exchange, 'for public routes', costOf(exchange))
     }
     const limits = exchange.limits ?? rateLimit.limitsOf(principal)
     if (!exchange.hasTokens && !rateLimit.tryTake(limits)) {

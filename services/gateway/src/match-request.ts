@@ -80,7 +80,7 @@ function framingFault(request: IncomingMessage, headers: ClientHeaders, isUnmet:
   return undefined
 }
 
-/** Node might read a hidden request from the body. */
+/** Closes the connection, so that Node cannot read a hidden request from the body. */
 function lastRefusal(code: Refusal['code'], detail: string): Refusal {
   return refusal(code, { detail, headers: closeConnection })
 }

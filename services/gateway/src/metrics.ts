@@ -65,7 +65,7 @@ export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges):
   for (const what of ['record', 'announcement']) refusedOfRedis.inc({ what }, 0)
   const resets = new Counter({
     name: 'postern_gateway_log_resets_total',
-    help: 'Times that the keys service knew less of changes than this gateway had seen: PostgreSQL was restored',
+    help: 'Resets of the revocation log, for example after PostgreSQL was restored',
     registers: [registry],
   })
   const lease: Gauge = new Gauge({
@@ -78,7 +78,7 @@ export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges):
   })
   const keys: Gauge = new Gauge({
     name: 'postern_gateway_keys_in_memory',
-    help: 'Keys that need no look-up; those that nobody uses any more go as others come',
+    help: 'Keys in memory, which need no lookup',
     registers: [registry],
     collect(): void {
       keys.set(gauges.keysInMemory())

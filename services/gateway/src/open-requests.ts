@@ -15,7 +15,7 @@ export interface OpenRequest {
   readonly exchange: Exchange
   /** When the caller was last known to be allowed (monotonic). */
   checkedAt: number
-  /** Which of `requireLookUps`'s calls it has outlived. */
+  /** Round of lookups of the last successful check. */
   checkedRound: number
   /** -1 if it is not open. */
   openIndex: number
@@ -43,8 +43,8 @@ export const checkOpenRequestsEveryMs = 250
 /** Without a lease, callers are looked up again when their last check is this old. */
 const lookUpAfterMs = 500
 /**
- * An unconfirmed caller then loses its open requests: with `checkOpenRequestsEveryMs` less than two seconds, the
- * longest life of a lease. Completely received changes may finish.
+ * Unconfirmed requests end after this time. With `checkOpenRequestsEveryMs` it stays below two seconds, the longest life
+ * of a lease. Completely received changes may finish.
  */
 const maxUnconfirmedMs = 1500
 /** A later check shows that the process was frozen. */
@@ -72,7 +72,7 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
   let isDue = false
   let round = 0
   let lastCheckAt = clocks.monotonic()
-  /** Until then after a freeze, unconfirmed requests continue: confirmations may be waiting to be read. */
+  /** After a freeze, unconfirmed requests continue until this time, because confirmations may wait to be read. */
   let readingUntil = -Infinity
 
   function add(request: OpenRequest): void {

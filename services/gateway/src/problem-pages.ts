@@ -65,7 +65,7 @@ export const remedies: Readonly<Record<ProblemCode, string>> = {
   log_contradicted:
     'The request wrote no data. You can still read and export the log. Tell the operators of your Postern, who have been alerted. Repeating the request does not help until they have investigated.',
   overloaded: 'The request had no effect. Repeat it after Retry-After, with fewer requests at a time.',
-  auth_unavailable: 'The credentials could be neither accepted nor refused. Repeat after Retry-After.',
+  auth_unavailable: 'The gateway could not verify the credentials. Repeat after `Retry-After`.',
   sign_in_not_configured:
     'The operators have not configured an OpenID provider for the console. API keys still work at the gateway.',
   revocation_unconfirmed:

@@ -42,7 +42,7 @@ export function createReserveWait(lookupBudget: ReadAheadBudget): ReserveWait {
   }
 }
 
-/** The refusal ends the connection if there were too many. */
+/** Counts the request. Over the limit, returns a refusal that closes the connection. */
 export function countRequest(
   requests: PublicRequests,
   { address }: Exchange,

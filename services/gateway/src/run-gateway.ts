@@ -54,7 +54,7 @@ import { createMatchRequest } from './match-request.ts'
 import { createGatewayMetrics } from './metrics.ts'
 import { createPipeline } from './pipeline.ts'
 import { createRefuse, createReserveWait } from './refusal.ts'
-import { createServe } from './serve.ts'
+import { createResponder } from './serve.ts'
 import { createUsage } from './usage.ts'
 
 export interface RunningGateway {
@@ -303,7 +303,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       reserveWait,
     }),
     awaitContent: createAwaitContent({ openRequests, clientTimeoutMs: config.clientTimeoutMs }),
-    forward: createServe({
+    forward: createResponder({
       apiUrl: config.apiUrl,
       upstreams,
       mint: createAssertionMinter(config.assertionRing),
@@ -314,6 +314,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       openRequests,
       connectionBudget: createReadAheadBudget(maxReadAheadBytes),
       isDraining,
+      onRefusal: metrics.refusal,
       onDone: done,
       onForwarded: (exchange, status) => done(exchange, status, true),
       onFailure: (exchange, error) => {

@@ -41,6 +41,7 @@ export interface ServeParts {
   readonly openRequests: OpenRequests
   readonly connectionBudget: ReadAheadBudget
   readonly isDraining: () => boolean
+  readonly onRefusal: (code: ProblemCode) => void
   /** Status 0: the client disconnected. */
   readonly onDone: (exchange: Exchange, status: number) => void
   readonly onForwarded: (exchange: Exchange, status: number) => void
@@ -59,13 +60,14 @@ const pageHeaders = [
   "default-src 'none'; frame-ancestors 'none'",
 ] as const
 
-export function createServe(parts: ServeParts): (exchange: Exchange) => void {
+export function createResponder(parts: ServeParts): (exchange: Exchange) => void {
   const { upstreams, mint, clocks, callerHeaders, usage, clientTimeoutMs, openRequests, connectionBudget } = parts
-  const { apiUrl, isDraining, onDone, onForwarded, onFailure } = parts
+  const { apiUrl, isDraining, onRefusal, onDone, onForwarded, onFailure } = parts
   const documents = createDocuments(apiUrl)
 
   function refuse(exchange: Exchange, code: ProblemCode, answer: ProblemAnswer): void {
     sendProblem(exchange, code, { ...answer, headers: answerHeaders(exchange) })
+    onRefusal(code)
     onDone(exchange, exchange.response.statusCode)
   }
 

@@ -181,7 +181,7 @@ export const valid = { kind: 'valid', token } as const
 
 export const unavailable = [
   'auth_unavailable',
-  { detail: 'The credentials can be neither accepted nor refused at the moment. Try again.', retryAfterSeconds: 1 },
+  { detail: 'The gateway cannot verify credentials now. Try again.', retryAfterSeconds: 1 },
 ]
 export const invalidKey = (scheme: string) => [
   'invalid_key',

@@ -66,6 +66,18 @@ beforeEach(() => {
   gateway.forwarded.length = 0
 })
 
+test.each([
+  ['bad_request', get('/api/v1/findings', 'Content-Length: 2\r\n') + '{}'],
+  ['bad_request', get('/api/v1/whoami?nothing=1')],
+  ['content_too_large', post('Content-Length: 9999999\r\n', '')],
+  ['unsupported_media_type', post('Content-Encoding: gzip\r\nContent-Length: 2\r\n', '{}')],
+  ['not_acceptable', get('/api/v1/whoami', 'Accept: text/csv\r\n')],
+])('a refusal with %s is counted', async (code, bytes) => {
+  const before = await refusalsOf(code)
+  await gateway.raw(bytes)
+  expect(await refusalsOf(code)).toBe(before + 1)
+})
+
 describe('is refused, and never reaches a service', () => {
   test.each([
     ['a second Authorization', get('/api/v1/findings', 'authorization: ApiKey x\r\n'), 400],

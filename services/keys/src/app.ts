@@ -1,4 +1,4 @@
-import { type App, rememberAnswers } from '@postern/service-kit'
+import { type App, enableIdempotency } from '@postern/service-kit'
 import { apiKeyRoutes } from './api-key/routes.ts'
 import { auditRoutes } from './audit/routes.ts'
 import { bulkRoutes } from './bulk/routes.ts'
@@ -16,7 +16,7 @@ import { tenantRoutes } from './tenant/routes.ts'
 import { usageRoutes } from './usage/routes.ts'
 
 export function buildApp(app: App, deps: Deps): void {
-  rememberAnswers(app, deps.answers)
+  enableIdempotency(app, deps.answers)
   apiKeyRoutes(app, deps)
   bulkRoutes(app, deps)
   explainRoutes(app, deps)

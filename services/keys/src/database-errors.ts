@@ -1,4 +1,4 @@
-import { databaseAway, problem } from '@postern/service-kit'
+import { databaseUnavailable, problem } from '@postern/service-kit'
 import { type TenantDb, sqlError } from '@postern/tenant-db'
 
 /** PostgreSQL did not confirm whether it committed. */
@@ -18,11 +18,11 @@ export function mapDatabaseErrors(db: TenantDb): TenantDb {
         return value
       })
       return await writing.catch((error: unknown) => {
-        if (sqlError(error).sqlState === diskFull) throw databaseAway(error, 'write')
+        if (sqlError(error).sqlState === diskFull) throw databaseUnavailable(error, 'write')
         return refuse(error, state.isCommitting)
       })
     },
-    follow: (tenant, list, size) => followed(db.follow(tenant, list, size)),
+    follow: (tenant, list, size) => mapStreamErrors(db.follow(tenant, list, size)),
     system: async (work) => await db.system(work).catch((error: unknown) => refuse(error)),
     ping: async (schema) => await db.ping(schema),
     databaseId: async () => await db.databaseId(),
@@ -31,7 +31,7 @@ export function mapDatabaseErrors(db: TenantDb): TenantDb {
   }
 }
 
-async function* followed<T>(batches: AsyncIterable<T>): AsyncGenerator<T> {
+async function* mapStreamErrors<T>(batches: AsyncIterable<T>): AsyncGenerator<T> {
   try {
     yield* batches
   } catch (error) {

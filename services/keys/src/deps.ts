@@ -1,5 +1,5 @@
 import { type BaseDeps, type Logger, type Registry, observeDatabase } from '@postern/service-kit'
-import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb } from '@postern/tenant-db'
+import { type IdempotencyStore, type TenantDb, openIdempotencyStore, openTenantDb } from '@postern/tenant-db'
 import type { Config } from './config.ts'
 import { mapDatabaseErrors } from './database-errors.ts'
 import { startHousekeeping } from './housekeeping.ts'
@@ -12,7 +12,7 @@ import { type Enforcer, openEnforcer } from './revocation/revoke.ts'
 
 export interface Deps extends BaseDeps {
   readonly db: TenantDb
-  readonly answers: AnswerMemory
+  readonly answers: IdempotencyStore
   readonly cache: KeyCache
   readonly leaseWatch: LeaseWatch
   readonly announcer: Announcer
@@ -38,7 +38,7 @@ export async function openDeps(config: Config, base: { logger: Logger; metrics: 
   const housekeeping = startHousekeeping({ db, leaks, ...base })
   return {
     db,
-    answers: openAnswerMemory(db, 'keys'),
+    answers: openIdempotencyStore(db, 'keys'),
     cache,
     leaseWatch,
     announcer,

@@ -1,4 +1,4 @@
-import { type App, rememberAnswers } from '@postern/service-kit'
+import { type App, enableIdempotency } from '@postern/service-kit'
 import { connectorRoutes } from './connector/routes.ts'
 import { connectorTestRoutes } from './connector/test-routes.ts'
 import { missingRoutes } from './connector/missing-routes.ts'
@@ -14,7 +14,7 @@ import { webhookDeliveryRoutes } from './webhooks/delivery/routes.ts'
 import { webhookRoutes } from './webhooks/endpoint/routes.ts'
 
 export function buildApp(app: App, deps: Deps): void {
-  rememberAnswers(app, deps.answers)
+  enableIdempotency(app, deps.answers)
   connectorRoutes(app, deps)
   connectorTestRoutes(app, deps)
   missingRoutes(app, deps)

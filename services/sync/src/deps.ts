@@ -1,9 +1,9 @@
-import { type Logger, type Registry, type Tracing, databaseAway, observeDatabase } from '@postern/service-kit'
+import { type Logger, type Registry, type Tracing, databaseUnavailable, observeDatabase } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 import {
-  type AnswerMemory,
+  type IdempotencyStore,
   type TenantDb,
-  openAnswerMemory,
+  openIdempotencyStore,
   openServers,
   openTenantDb,
   rejectOnOutage,
@@ -27,7 +27,7 @@ import { type WorkerParts, carryOut, endLostRun } from './worker/carry-out.ts'
 
 export interface Deps {
   readonly db: TenantDb
-  readonly answers: AnswerMemory
+  readonly answers: IdempotencyStore
   readonly universe: Universe
   readonly queue: Queue
   readonly sources: ReadonlyMap<string, SourceType>
@@ -74,7 +74,7 @@ export async function openDeps(
     observer: observeDatabase(metrics, 'workers'),
   })
   const universe = openUniverse(config.universe)
-  const answering = rejectOnOutage(db, databaseAway)
+  const answering = rejectOnOutage(db, databaseUnavailable)
   const outbound = openOutbound({ networks: config.networks })
   const { secretRing } = config
   const queue = openQueue({
@@ -134,7 +134,7 @@ export async function openDeps(
   sending.catch((error: unknown) => logger.error({ event: 'queue_not_worked', err: error }))
   return {
     db: answering,
-    answers: openAnswerMemory(answering, 'sync'),
+    answers: openIdempotencyStore(answering, 'sync'),
     universe,
     queue,
     sources: sourceTypes,

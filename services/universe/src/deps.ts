@@ -1,4 +1,4 @@
-import { type Registry, databaseAway, observeDatabase } from '@postern/service-kit'
+import { type Registry, databaseUnavailable, observeDatabase } from '@postern/service-kit'
 import { type TenantDb, openTenantDb, rejectOnOutage } from '@postern/tenant-db'
 import type { Config } from './config.ts'
 import { type Findings, openFindings } from './findings/findings.ts'
@@ -33,8 +33,8 @@ export async function openDeps(config: Config, { metrics }: { readonly metrics: 
   )
   const findings = openFindings(config.findings)
   return {
-    db: rejectOnOutage(db, databaseAway),
-    importDb: rejectOnOutage(importDb, databaseAway),
+    db: rejectOnOutage(db, databaseUnavailable),
+    importDb: rejectOnOutage(importDb, databaseUnavailable),
     now: () => new Date(),
     findings,
     ready: async () => await db.ping('universe'),

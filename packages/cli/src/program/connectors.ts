@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { CommandContext } from '../session.ts'
-import { leaf, withExamples } from './parts.ts'
+import { addCommand, withExamples } from './parts.ts'
 
 export function addConnectorCommands(program: Command, context: CommandContext): void {
   const connectors = withExamples(
@@ -8,10 +8,10 @@ export function addConnectorCommands(program: Command, context: CommandContext):
     'connectors list',
     'connectors run hr-nightly --file departments.csv --watch',
   )
-  leaf(connectors, 'list', 'List connectors', 'connectors list --json').action(
+  addCommand(connectors, 'list', 'List connectors', 'connectors list --json').action(
     async (options) => await (await connectorCommands()).listConnectors(context, options),
   )
-  leaf(
+  addCommand(
     connectors,
     'create',
     'Create a connector; its secrets come from a file or standard input, never from the command line',
@@ -26,7 +26,7 @@ export function addConnectorCommands(program: Command, context: CommandContext):
     )
     .option('--secrets <file>', 'JSON object of names and values, such as {"password": "…"}; - means standard input')
     .action(async (key, options) => await (await createCommand()).createConnector(context, key, options))
-  leaf(
+  addCommand(
     connectors,
     'run',
     'Run a connector; with --watch, wait until it ends or needs approval',
@@ -39,7 +39,7 @@ export function addConnectorCommands(program: Command, context: CommandContext):
     .option('--watch', 'follow the run, with a progress bar on standard error')
     .option('--override-safety <reason>', 'apply without approval, regardless of the limits')
     .action(async (key, options) => await (await connectorCommands()).runConnector(context, key, options))
-  leaf(
+  addCommand(
     connectors,
     'test',
     'Read the first rows of a connector and show what they would become; stores nothing',
@@ -49,7 +49,7 @@ export function addConnectorCommands(program: Command, context: CommandContext):
     .option('--file <path>', 'the table (CSV or .xlsx) for a connector for uploads')
     .action(async (key, options) => await (await runCommands()).testConnector(context, key, options))
   addRunCommands(connectors, context)
-  leaf(
+  addCommand(
     connectors,
     'rewrap-secrets',
     'Encrypt all secrets of connectors with the current key of POSTERN_SYNC_SECRETS, before the old key is retired',
@@ -61,10 +61,10 @@ function addRunCommands(connectors: Command, context: CommandContext): void {
   const run = ['<run>', 'id of the run'] as const
   const watch = ['--watch', 'follow the run, with a progress bar on standard error'] as const
   const reason = ['--reason <text>', 'reason, stored with the run'] as const
-  leaf(connectors, 'runs', 'List the newest runs', 'connectors runs --connector hr-nightly')
+  addCommand(connectors, 'runs', 'List the newest runs', 'connectors runs --connector hr-nightly')
     .option('--connector <key>', 'only runs of this connector')
     .action(async (options) => await (await runCommands()).listRuns(context, options))
-  leaf(
+  addCommand(
     connectors,
     'show-run',
     'Show a run with its progress, counts, and first errors and warnings',
@@ -72,7 +72,7 @@ function addRunCommands(connectors: Command, context: CommandContext): void {
   )
     .argument(...run)
     .action(async (id, options) => await (await runCommands()).showRunById(context, id, options))
-  leaf(
+  addCommand(
     connectors,
     'missing',
     'List the rows that are missing from the source of a connector',
@@ -80,10 +80,10 @@ function addRunCommands(connectors: Command, context: CommandContext): void {
   )
     .argument('<key>', 'key of the connector')
     .action(async (key, options) => await (await runCommands()).listMissing(context, key, options))
-  leaf(connectors, 'errors', 'List the errors in the source of a run', 'connectors errors 0192…')
+  addCommand(connectors, 'errors', 'List the errors in the source of a run', 'connectors errors 0192…')
     .argument(...run)
     .action(async (id, options) => await (await runCommands()).listRunErrors(context, id, options))
-  leaf(
+  addCommand(
     connectors,
     'approve',
     'Apply exactly the reviewed changes of a run',
@@ -94,10 +94,10 @@ function addRunCommands(connectors: Command, context: CommandContext): void {
     .option(...reason)
     .option(...watch)
     .action(async (id, options) => await (await runCommands()).approveRun(context, id, options))
-  leaf(connectors, 'cancel', 'Cancel a run; applied changes remain', 'connectors cancel 0192…')
+  addCommand(connectors, 'cancel', 'Cancel a run; applied changes remain', 'connectors cancel 0192…')
     .argument(...run)
     .action(async (id, options) => await (await runCommands()).cancelRun(context, id, options))
-  leaf(connectors, 'rollback', 'Undo the changes of a run with a new run', 'connectors rollback 0192… --watch')
+  addCommand(connectors, 'rollback', 'Undo the changes of a run with a new run', 'connectors rollback 0192… --watch')
     .argument(...run)
     .option(...reason)
     .option(...watch)

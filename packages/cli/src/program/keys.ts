@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { CommandContext } from '../session.ts'
-import { exampleId, leaf, parseLimit, withExamples } from './parts.ts'
+import { exampleId, addCommand, parseLimit, withExamples } from './parts.ts'
 
 export function addKeyCommands(program: Command, context: CommandContext): void {
   const keys = withExamples(
@@ -9,7 +9,7 @@ export function addKeyCommands(program: Command, context: CommandContext): void 
     'keys list --tenant harbourline --state active',
     'keys revoke 019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001 --reason "laptop lost"',
   )
-  leaf(
+  addCommand(
     keys,
     'create',
     'Generate a key; its value is shown once',
@@ -29,7 +29,7 @@ export function addKeyCommands(program: Command, context: CommandContext): void 
     .option('--owner-team <name>', 'team that answers for the key, with --owner-contact')
     .option('--owner-contact <address>', 'e-mail address of the team')
     .action(async (options) => await (await keyCommands()).createKey(context, options))
-  leaf(
+  addCommand(
     keys,
     'list',
     'List keys, newest first',
@@ -46,13 +46,13 @@ export function addKeyCommands(program: Command, context: CommandContext): void 
     .option('--unused-since <when>', 'only keys without a request since a date or RFC 3339 time')
     .option('--limit <number>', 'maximum number (default: all)', parseLimit)
     .action(async (options) => await (await keyCommands()).listKeys(context, options))
-  leaf(keys, 'health', 'Count the keys that need a look, by reason', 'keys health --tenant harbourline')
+  addCommand(keys, 'health', 'Count the keys that need a look, by reason', 'keys health --tenant harbourline')
     .requiredOption('--tenant <tenant>', 'slug or id')
     .action(async (options) => await (await keyCommands()).showHealth(context, options))
   keyLeaf(keys, 'show', 'Show a key; never its value', `keys show ${exampleId}`).action(
     async (id, options) => await (await keyCommands()).showKey(context, id, options),
   )
-  leaf(
+  addCommand(
     keys,
     'find',
     'Find a key by its value, which is read from standard input and neither stored nor logged',
@@ -73,7 +73,7 @@ export function addKeyCommands(program: Command, context: CommandContext): void 
     .option('--method <method>', 'method of the request (default: GET)')
     .option('--request <id>', 'id of one of the last 100 refused requests, as `keys usage` shows it')
     .action(async (id, options) => await (await explainCommand()).explainRequest(context, id, options))
-  leaf(
+  addCommand(
     keys,
     'bulk',
     'Preview a change of several keys, or make it with --apply; returns when every gateway enforces it',
@@ -96,7 +96,7 @@ export function addKeyCommands(program: Command, context: CommandContext): void 
     .option('--label <label>', 'relabel: what the keys are for')
     .option('--apply <version>', 'make the change, if the keys are as in the preview with this version')
     .action(async (action, options) => await (await bulkCommand()).changeKeys(context, action, options))
-  leaf(
+  addCommand(
     keys,
     'scan',
     'Find keys in files, folders and Git histories; needs no network, and shows no values; exits with 1 if there is a key',
@@ -106,7 +106,7 @@ export function addKeyCommands(program: Command, context: CommandContext): void 
     .argument('<path...>', 'files and folders; links in folders are not followed')
     .option('--no-history', 'do not scan the history of Git repositories')
     .action(async (paths, options) => await (await scanCommand()).scanKeys(context, paths, options))
-  leaf(
+  addCommand(
     keys,
     'report-leak',
     'Report leaked keys, which revokes them; reads a text from standard input, and needs no credentials',
@@ -166,7 +166,7 @@ export function addKeyCommands(program: Command, context: CommandContext): void 
 }
 
 function keyLeaf(parent: Command, name: string, description: string, ...examples: readonly string[]): Command {
-  return leaf(parent, name, description, ...examples)
+  return addCommand(parent, name, description, ...examples)
     .argument('<id>', 'id of the key')
     .option('--tenant <tenant>', 'slug or id of its tenant (default: every tenant is searched)')
 }

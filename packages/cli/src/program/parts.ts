@@ -3,7 +3,12 @@ import { exitCodeHelp } from '../exit-code.ts'
 
 export const exampleId = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'
 
-export function leaf(parent: Command, name: string, description: string, ...examples: readonly string[]): Command {
+export function addCommand(
+  parent: Command,
+  name: string,
+  description: string,
+  ...examples: readonly string[]
+): Command {
   const command = parent.command(name).description(description).option('--json', 'print JSON: the resource of the API')
   return withExamples(command, ...examples).addHelpText('after', exitCodeHelp)
 }

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { CommandContext } from '../session.ts'
-import { exampleId, leaf, parseLimit, withExamples, wholeNumberTo } from './parts.ts'
+import { exampleId, addCommand, parseLimit, withExamples, wholeNumberTo } from './parts.ts'
 
 export function addWebhookCommands(program: Command, context: CommandContext): void {
   const webhooks = withExamples(
@@ -9,7 +9,7 @@ export function addWebhookCommands(program: Command, context: CommandContext): v
     'webhooks list --tenant harbourline',
   )
   const add = (name: string, description: string, example: string, argument?: readonly [string, string]) => {
-    const command = leaf(webhooks, name, description, `webhooks ${example} --tenant harbourline`)
+    const command = addCommand(webhooks, name, description, `webhooks ${example} --tenant harbourline`)
     const taken = argument === undefined ? command : command.argument(...argument)
     return taken.requiredOption('--tenant <tenant>', 'slug or id')
   }

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { resourceAddressSchema, sentPersonPatchSchema, uuidSchema } from '../common.ts'
-import { eachOnItsOwn } from '../each-on-its-own.ts'
+import { parseItemsSeparately } from '../parse-items-separately.ts'
 import { problemSchema } from '../problem.ts'
 import { defineRoute } from '../route.ts'
 import { updateActionPlanBodySchema } from './action-plan.ts'
@@ -101,7 +101,7 @@ export const bulkFindings = defineRoute({
   summary: 'Document and change up to 500 findings',
   description,
   body: z
-    .strictObject({ mode: bulkMode, items: eachOnItsOwn(findingBulkItemSchema, maxBulkItems) })
+    .strictObject({ mode: bulkMode, items: parseItemsSeparately(findingBulkItemSchema, maxBulkItems) })
     .meta({ id: 'BulkFindings' }),
   maxBodyBytes: maxBulkBytes,
   answers: results,
@@ -118,7 +118,7 @@ export const bulkActionPlans = defineRoute({
   summary: 'Propose and change up to 500 action plans',
   description,
   body: z
-    .strictObject({ mode: bulkMode, items: eachOnItsOwn(actionPlanBulkItemSchema, maxBulkItems) })
+    .strictObject({ mode: bulkMode, items: parseItemsSeparately(actionPlanBulkItemSchema, maxBulkItems) })
     .meta({ id: 'BulkActionPlans' }),
   maxBodyBytes: maxBulkBytes,
   answers: results,

@@ -14,14 +14,14 @@ export function ownFaultsOfEntity(row: Row): OwnFault[] {
 }
 
 export function ownFaultsOfNode(row: Row): OwnFault[] {
-  return [...earlyDates(row, ['valid_from', 'valid_to']), ...disorder(row, 'valid_from', 'valid_to')]
+  return [...earlyDates(row, ['valid_from', 'valid_to']), ...orderFaults(row, 'valid_from', 'valid_to')]
 }
 
 export function ownFaultsOfTestProcedure(row: Row): OwnFault[] {
   const { population_size: population, sample_size: sample, tester, reviewer } = row
   return [
     ...earlyDates(row, ['period_start', 'period_end', 'due_date']),
-    ...disorder(row, 'period_start', 'period_end'),
+    ...orderFaults(row, 'period_start', 'period_end'),
     ...(typeof population === 'number' && typeof sample === 'number' && sample > population
       ? [{ field: 'sample_size', code: 'out_of_range', detail: 'must not exceed `population_size`' } as const]
       : []),
@@ -39,7 +39,7 @@ function earlyDates(row: Row, fields: readonly string[]): OwnFault[] {
   })
 }
 
-function disorder(row: Row, first: string, last: string): OwnFault[] {
+function orderFaults(row: Row, first: string, last: string): OwnFault[] {
   const [from, to] = [row[first], row[last]]
   if (typeof from !== 'string' || typeof to !== 'string' || from <= to) return []
   return [{ field: last, code: 'out_of_range', detail: `must not be before \`${first}\`` }]

@@ -11,21 +11,21 @@ export interface BlobStore {
   /** End it with `settle` or `discard`. */
   openIncoming(tenantId: string): Promise<IncomingBlob>
   /** Before the transaction, over the network. */
-  offer(blob: SettlingBlob): Promise<void>
+  offer(blob: UnfinalizedBlob): Promise<void>
   /**
    * Moves settled bytes to their place, durably, or reuses equal bytes. Call it under the blob's lock, after `offer`.
    */
-  place(blob: SettlingBlob): Promise<void>
+  place(blob: UnfinalizedBlob): Promise<void>
   /** Call it under the blob's lock, then `finish`. */
-  remove(blob: SettlingBlob): Promise<void>
+  remove(blob: UnfinalizedBlob): Promise<void>
   /** Call it after the transaction. */
-  finish(blob: SettlingBlob, outcome: BlobOutcome): Promise<void>
-  abandon?(blob: SettlingBlob): Promise<void>
+  finish(blob: UnfinalizedBlob, outcome: BlobOutcome): Promise<void>
+  abandon?(blob: UnfinalizedBlob): Promise<void>
   /** A tenant's blobs with a hash that settled before `olderThan` (epoch ms). Finish each one before the next. */
-  reopen(blob: Pick<SettlingBlob, 'tenantId' | 'sha256'>, olderThan: number): AsyncIterable<SettlingBlob>
-  read(blob: Pick<SettlingBlob, 'tenantId' | 'sha256'>): Promise<Readable>
+  reopen(blob: Pick<UnfinalizedBlob, 'tenantId' | 'sha256'>, olderThan: number): AsyncIterable<UnfinalizedBlob>
+  read(blob: Pick<UnfinalizedBlob, 'tenantId' | 'sha256'>): Promise<Readable>
   /** Of entries that settled before `olderThan` (epoch ms). */
-  listSettling(tenantId: string, olderThan: number): Promise<SettlingBlob[]>
+  listSettling(tenantId: string, olderThan: number): Promise<UnfinalizedBlob[]>
   listUnsettled(olderThan: number): Promise<ReadonlySet<string>>
   /** Deletes incoming files last written before `olderThan` (epoch ms). */
   sweepIncoming(olderThan: number): Promise<number>
@@ -41,12 +41,12 @@ export interface IncomingBlob {
   /** Appends a chunk; call it sequentially. Resolves when the chunk may be reused. */
   write(chunk: Uint8Array): Promise<void>
   /** Makes the bytes durable under their hash. */
-  settle(tenantId: string, sha256: string): Promise<SettlingBlob>
+  settle(tenantId: string, sha256: string): Promise<UnfinalizedBlob>
   /** Deletes the bytes. Has no effect after `settle`. */
   discard(): Promise<void>
 }
 
-export interface SettlingBlob {
+export interface UnfinalizedBlob {
   readonly tenantId: string
   readonly sha256: string
   readonly entry: string
@@ -66,9 +66,9 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
   const probes = join(root, 'probe')
   for (const path of [root, incoming, settling, blobs, probes]) await mkdir(path, { recursive: true, mode: 0o700 })
 
-  const settlingPath = ({ tenantId, entry }: SettlingBlob) =>
+  const settlingPath = ({ tenantId, entry }: UnfinalizedBlob) =>
     join(settling, parseName(tenantId, tenantPattern), parseName(entry, entryPattern))
-  const blobPath = ({ tenantId, sha256 }: Pick<SettlingBlob, 'tenantId' | 'sha256'>) =>
+  const blobPath = ({ tenantId, sha256 }: Pick<UnfinalizedBlob, 'tenantId' | 'sha256'>) =>
     join(blobs, parseName(tenantId, tenantPattern), parseName(sha256, hashPattern).slice(0, 2), sha256)
 
   return {
@@ -96,7 +96,7 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
     },
     finish: async (blob) => await rm(settlingPath(blob), { force: true }),
     remove: async (blob) => await rm(blobPath(blob), { force: true }),
-    reopen: soleBlob,
+    reopen: newBlobEntry,
     read: async (blob) => {
       const path = blobPath(blob)
       await access(path, constants.R_OK)
@@ -197,10 +197,10 @@ function incomingBlob(file: FileHandle, path: string, settling: string): Incomin
   }
 }
 
-async function* soleBlob({
+async function* newBlobEntry({
   tenantId,
   sha256,
-}: Pick<SettlingBlob, 'tenantId' | 'sha256'>): AsyncGenerator<SettlingBlob> {
+}: Pick<UnfinalizedBlob, 'tenantId' | 'sha256'>): AsyncGenerator<UnfinalizedBlob> {
   yield { tenantId, sha256, entry: `${sha256}.${randomBytes(16).toString('hex')}` }
 }
 

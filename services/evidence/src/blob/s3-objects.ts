@@ -104,13 +104,13 @@ export function openS3Objects(config: S3Config): S3Objects {
     }
   }
   const remove = async (key: string): Promise<void> => {
-    await asking(client.send(new DeleteObjectCommand({ Bucket, Key: keyOf(key) }), inTime()))
+    await mapStoreErrors(client.send(new DeleteObjectCommand({ Bucket, Key: keyOf(key) }), inTime()))
   }
 
   return {
     put: async (key, bytes) => {
       const object = { Bucket, Key: keyOf(key), Body: bytes, ContentLength: bytes.byteLength, ...checksumOf(bytes) }
-      return sentBy(await asking(client.send(new PutObjectCommand(object), inTime())))
+      return sentBy(await mapStoreErrors(client.send(new PutObjectCommand(object), inTime())))
     },
     sizeOf: async (key) => (await find(key))?.sizeBytes,
     find,
@@ -119,7 +119,7 @@ export function openS3Objects(config: S3Config): S3Objects {
       const late = setTimeout(() => begun.abort(new Error('the store has not begun to answer')), timeoutMs)
       const command = new GetObjectCommand({ Bucket, Key: keyOf(key) })
       const asked = reader.send(command, { abortSignal: begun.signal }).finally(() => clearTimeout(late))
-      const { Body } = await asking(asked)
+      const { Body } = await mapStoreErrors(asked)
       if (!(Body instanceof Readable)) throw new TypeError('an object must be read as a stream')
       return Readable.from(chunksOf(Body, timeoutMs), { highWaterMark: 1 })
     },
@@ -135,7 +135,9 @@ export function openS3Objects(config: S3Config): S3Objects {
       let after: { ContinuationToken?: string } | undefined = {}
       while (after !== undefined) {
         const request: ListObjectsV2CommandInput = { Bucket, Prefix: keyOf(below), ...after }
-        const page: ListObjectsV2CommandOutput = await asking(client.send(new ListObjectsV2Command(request), inTime()))
+        const page: ListObjectsV2CommandOutput = await mapStoreErrors(
+          client.send(new ListObjectsV2Command(request), inTime()),
+        )
         for (const { Key = '', Size = 0, LastModified = new Date() } of page.Contents ?? []) {
           yield { key: Key.slice(prefix.length), sizeBytes: Size, modifiedAt: LastModified }
         }
@@ -145,14 +147,14 @@ export function openS3Objects(config: S3Config): S3Objects {
     begin: async (key) => {
       const algorithm = checksums ? { ChecksumAlgorithm: 'SHA256' as const } : {}
       const request = { Bucket, Key: keyOf(key), ...algorithm }
-      const { UploadId } = await asking(client.send(new CreateMultipartUploadCommand(request), inTime()))
+      const { UploadId } = await mapStoreErrors(client.send(new CreateMultipartUploadCommand(request), inTime()))
       if (UploadId === undefined) throw new Error('the store began an upload without an id')
       return UploadId
     },
     putPart: async (key, UploadId, number, bytes) => {
       const part = { Bucket, Key: keyOf(key), UploadId, PartNumber: number, Body: bytes, ...checksumOf(bytes) }
       const length = { ContentLength: bytes.byteLength }
-      const answer = await asking(client.send(new UploadPartCommand({ ...part, ...length }), inTime()))
+      const answer = await mapStoreErrors(client.send(new UploadPartCommand({ ...part, ...length }), inTime()))
       const { ETag, ChecksumSHA256 } = answer
       return { number, etag: ETag, sha256: checksums ? ChecksumSHA256 : undefined, ...sentBy(answer) }
     },
@@ -163,7 +165,7 @@ export function openS3Objects(config: S3Config): S3Objects {
         ...(sha256 === undefined ? {} : { ChecksumSHA256: sha256 }),
       }))
       const request = { Bucket, Key: keyOf(key), UploadId, MultipartUpload: { Parts } }
-      await asking(client.send(new CompleteMultipartUploadCommand(request), inTime()))
+      await mapStoreErrors(client.send(new CompleteMultipartUploadCommand(request), inTime()))
     },
     abort: async (key, UploadId) => {
       try {
@@ -176,7 +178,7 @@ export function openS3Objects(config: S3Config): S3Objects {
       let after: { KeyMarker?: string; UploadIdMarker?: string } | undefined = {}
       while (after !== undefined) {
         const request: ListMultipartUploadsCommandInput = { Bucket, Prefix: keyOf(below), ...after }
-        const page: ListMultipartUploadsCommandOutput = await asking(
+        const page: ListMultipartUploadsCommandOutput = await mapStoreErrors(
           client.send(new ListMultipartUploadsCommand(request), inTime()),
         )
         for (const { Key = '', UploadId = '', Initiated = new Date() } of page.Uploads ?? []) {
@@ -197,7 +199,7 @@ export function openS3Objects(config: S3Config): S3Objects {
         },
         { step: 'deserialize' },
       )
-      await asking(client.send(command, inTime()))
+      await mapStoreErrors(client.send(command, inTime()))
       return new Date(date)
     },
     close: () => {
@@ -235,7 +237,7 @@ async function* chunksOf(body: Readable, idleMs: number): AsyncGenerator {
   }
 }
 
-async function asking<T>(answer: Promise<T>): Promise<T> {
+async function mapStoreErrors<T>(answer: Promise<T>): Promise<T> {
   try {
     return await answer
   } catch (error) {

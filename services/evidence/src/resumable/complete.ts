@@ -11,7 +11,7 @@ import { assertQuota, reportLookupFailure } from '../upload/quota.ts'
 import type { ReceivedFile } from '../upload/parse-upload.ts'
 import { type ResumableUpload, completeUpload, findReceipt, listPieces } from './store.ts'
 
-type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'universe' | 'now' | 'afterwards'>
+type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'universe' | 'now' | 'cleanup'>
 type Limits = Pick<Config, 'allowedTypes' | 'tenantQuotaBytes' | 'abandonedAfterMs' | 'stallMs'>
 type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log' | 'raw'>
 

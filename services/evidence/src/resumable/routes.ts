@@ -46,7 +46,7 @@ import { type ResumableUpload, deleteUpload, endTurn, expireUploads, insertUploa
 import { acquireUpload, finishTurn, startTurn } from './turn.ts'
 import { createTurns } from './turns.ts'
 
-type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'universe' | 'now' | 'afterwards'>
+type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'universe' | 'now' | 'cleanup'>
 type Limits = Pick<
   Config,
   'allowedTypes' | 'maxFileBytes' | 'stallMs' | 'abandonedAfterMs' | 'tenantQuotaBytes' | 'resumableForMs'
@@ -58,7 +58,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
   const completion = createCompletion(deps, limits)
 
   contractRoute(app, createUpload, async ({ context, requestId, raw, answer, keep }) => {
-    begin(answer, raw.headers)
+    assertTusVersion(answer, raw.headers)
     describe(answer)
     const upload = readCreation(raw.headers, limits, deps.now())
     await assertQuota(deps, context, { bytes: upload.length }, limits.tenantQuotaBytes)
@@ -93,9 +93,9 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
 
   contractRoute(app, readUpload, async (input) => {
     const { context, params, answer } = input
-    begin(answer, input.raw.headers)
+    assertTusVersion(answer, input.raw.headers)
     return await turns.take(turnOf(context, params.id), async () => {
-      const upload = await orAskAgain(acquireUpload(deps, context, params.id, async (_tx, found) => found))
+      const upload = await mapTimeoutToRetry(acquireUpload(deps, context, params.id, async (_tx, found) => found))
       answer.header('upload-length', String(upload.length))
       if (upload.metadata !== undefined) answer.header('upload-metadata', upload.metadata)
       await tell(input, upload)
@@ -105,7 +105,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
 
   contractRoute(app, appendUpload, async (input) => {
     const { context, params, raw, answer } = input
-    begin(answer, raw.headers)
+    assertTusVersion(answer, raw.headers)
     try {
       assertPlain(raw.headers)
       const offset = parseBytes(raw.headers['upload-offset'])
@@ -120,7 +120,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
         const reservationId = await reportLookupFailure(
           async () => await reserveLapsed(deps, context, own(context, params.id), limits.tenantQuotaBytes),
         )
-        const { upload, turn } = await orAskAgain(
+        const { upload, turn } = await mapTimeoutToRetry(
           acquireUpload(deps, context, params.id, async (tx, found) => {
             await passToUpload(tx, reservationId)
             const isOurs = found.receiptJws === undefined && found.arrived === offset && found.arrived < found.length
@@ -158,7 +158,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
         }
         await tell(input, {
           ...upload,
-          arrived: await orAskAgain(finishTurn(deps, context, upload.id, { turn, length })),
+          arrived: await mapTimeoutToRetry(finishTurn(deps, context, upload.id, { turn, length })),
         })
         return undefined
       })
@@ -169,7 +169,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
   })
 
   contractRoute(app, deleteUploadRoute, async ({ context, requestId, params, raw, answer }) => {
-    begin(answer, raw.headers)
+    assertTusVersion(answer, raw.headers)
     return await turns.take(turnOf(context, params.id), async () => {
       await acquireUpload(deps, context, params.id, async (tx, upload) => {
         if (upload.receiptJws !== undefined) {
@@ -177,9 +177,9 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
             detail: 'The upload is complete, and received evidence cannot be deleted this way.',
           })
         }
-        await noteGivenUp(tx, upload.id, { context, requestId }, 'by_sender')
+        await recordAbandonedUpload(tx, upload.id, { context, requestId }, 'by_sender')
       })
-      await deps.afterwards.run(async () => await partials.remove(context.tenantId, params.id))
+      await deps.cleanup.run(async () => await partials.remove(context.tenantId, params.id))
       return undefined
     })
   })
@@ -218,7 +218,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
   ): Promise<string> {
     const { context } = request
     try {
-      return await orAskAgain(completion.complete(upload, request))
+      return await mapTimeoutToRetry(completion.complete(upload, request))
     } catch (error) {
       if (!(error instanceof ProblemError)) throw error
       switch (error.code) {
@@ -226,9 +226,9 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
         case 'digest_mismatch':
           // No further piece could correct it.
           await reportLookupFailure(async () =>
-            db.write(context, async (tx) => noteGivenUp(tx, upload.id, request, error.code)),
+            db.write(context, async (tx) => recordAbandonedUpload(tx, upload.id, request, error.code)),
           )
-          await deps.afterwards.run(async () => await partials.remove(context.tenantId, upload.id))
+          await deps.cleanup.run(async () => await partials.remove(context.tenantId, upload.id))
           throw error
         default:
           throw error
@@ -237,7 +237,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
   }
 }
 
-async function noteGivenUp(
+async function recordAbandonedUpload(
   tx: Tx,
   id: string,
   { context, requestId }: Pick<RequestInfo, 'context' | 'requestId'>,
@@ -250,7 +250,7 @@ async function noteGivenUp(
 
 const inMetadata: PlaceOf = () => ({ parameter: 'Upload-Metadata' })
 
-function begin(answer: AnswerControl, headers: RequestInfo['raw']['headers']): void {
+function assertTusVersion(answer: AnswerControl, headers: RequestInfo['raw']['headers']): void {
   answer.header('cache-control', 'no-store')
   if (!speaksTus(headers)) {
     answer.header('tus-version', tusVersion)
@@ -272,7 +272,7 @@ function arrivedOf(upload: ResumableUpload): number {
   return upload.receiptJws === undefined ? upload.arrived : upload.length
 }
 
-async function orAskAgain<T>(work: Promise<T>): Promise<T> {
+async function mapTimeoutToRetry<T>(work: Promise<T>): Promise<T> {
   try {
     return await work
   } catch (error) {

@@ -49,7 +49,7 @@ export async function receiveBody(
       hash.update(chunk)
       isStoring = true
       await sniffer.add(chunk)
-      await both(incoming.write(chunk), scan.write(chunk))
+      await awaitBoth(incoming.write(chunk), scan.write(chunk))
       isStoring = false
       stall.refresh()
     }
@@ -86,7 +86,7 @@ function sha256Of(text: string): string {
 }
 
 /** Nothing is written after the blob is discarded. */
-async function both(...tasks: readonly [Promise<void>, Promise<void>]): Promise<void> {
+async function awaitBoth(...tasks: readonly [Promise<void>, Promise<void>]): Promise<void> {
   const outcomes = await Promise.allSettled(tasks)
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
 }

@@ -1,7 +1,7 @@
 import type { EvidenceDetails, Receipt } from '@postern/contracts'
 import { ProblemError, type RequestInfo, problem } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
-import { type SettlingBlob, isStoreFull } from '../blob/blob-store.ts'
+import { type UnfinalizedBlob, isStoreFull } from '../blob/blob-store.ts'
 import { eventsOfFile } from '../custody/rules.ts'
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
@@ -34,13 +34,13 @@ export interface Recorded<T> {
  * unknown outcome, the settling entries stay for the sweep.
  */
 export async function record<T>(
-  { db, blobs, receipts, afterwards }: Pick<Deps, 'db' | 'blobs' | 'receipts' | 'afterwards'>,
+  { db, blobs, receipts, cleanup }: Pick<Deps, 'db' | 'blobs' | 'receipts' | 'cleanup'>,
   { files, details, procedureIds, replaces, uploadId, context, requestId }: NewEvidence,
   tenantQuotaBytes: number | undefined,
   keep: (tx: Tx, receipts: readonly Receipt[]) => Promise<T>,
 ): Promise<Recorded<T>> {
   const totalBytes = files.reduce((sum, { body }) => sum + body.sizeBytes, 0)
-  const outcomes = new Map<SettlingBlob, 'recorded' | 'spare'>()
+  const outcomes = new Map<UnfinalizedBlob, 'recorded' | 'spare'>()
   let mayBeRecorded = false
   let reservationId: string | undefined
   try {
@@ -122,7 +122,7 @@ export async function record<T>(
   }
 
   async function abandon(): Promise<void> {
-    await afterwards.run(async () => {
+    await cleanup.run(async () => {
       for (const { blob } of files) await blobs.abandon?.(blob)
     })
   }
@@ -130,10 +130,10 @@ export async function record<T>(
 
 /** With a bucket no request waits, because the duration reveals whether the tenant had the bytes. */
 export async function finishRecording(
-  { blobs, afterwards }: Pick<Deps, 'blobs' | 'afterwards'>,
+  { blobs, cleanup }: Pick<Deps, 'blobs' | 'cleanup'>,
   tidy: () => Promise<void>,
 ): Promise<void> {
-  const done = afterwards.run(tidy)
+  const done = cleanup.run(tidy)
   if (!blobs.isRemote) await done
 }
 

@@ -13,7 +13,7 @@ import { finalizeBlob } from './finalize-blob.ts'
 import { type OwnFile, findOwnFile } from './store.ts'
 import { type ParsedUpload, type UploadQuery, patienceMs, parseUpload } from './parse-upload.ts'
 
-type Parts = Pick<Deps, 'db' | 'blobs' | 'receipts' | 'scanner' | 'universe' | 'now' | 'afterwards'>
+type Parts = Pick<Deps, 'db' | 'blobs' | 'receipts' | 'scanner' | 'universe' | 'now' | 'cleanup'>
 type Limits = Pick<Config, 'allowedTypes' | 'maxFileBytes' | 'stallMs' | 'tenantQuotaBytes'>
 type Request = Pick<RequestInfo, 'raw' | 'context' | 'requestId' | 'log'> & Pick<Keeping, 'keep'>
 type DescribedRequest = Request & { readonly query: UploadQuery }
@@ -104,7 +104,7 @@ async function requireStillOpen(
   } catch (error) {
     // The universe rejects an expired assertion, so waiting is useless.
     const reported = isInTime() ? error : refusalProblem({ why: 'too_long' })
-    await deps.afterwards.run(async () => {
+    await deps.cleanup.run(async () => {
       for (const { blob } of files) await finalizeBlob(deps, request.context, blob)
     })
     throw reported

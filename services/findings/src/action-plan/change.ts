@@ -12,7 +12,7 @@ import type { Tx } from '@postern/tenant-db'
 import type { StoredFinding } from '../finding/rules.ts'
 import { lockFinding, updateFinding } from '../finding/store.ts'
 import { notComparable } from '../four-eyes.ts'
-import { followPlans } from '../recommendation/derive.ts'
+import { deriveRecommendationStatuses } from '../recommendation/derive.ts'
 import { invalidContent, problemOfTakenId } from '../request.ts'
 import { type LogDraft, changesBetween, draftsOf, initialChanges, textOfMove } from '../tracker-log/rules.ts'
 import { assertMove } from '../transitions.ts'
@@ -61,7 +61,7 @@ export async function proposePlan(
   const plan = await insertActionPlan(tx, finding.id, body, createdBy)
   const changes = initialChanges(plan, ['status', 'owner', 'due_date'])
   const created: LogDraft = { findingId: finding.id, actionPlanId: plan.id, kind: 'created', changes }
-  const followed = plan.recommendation_ids.length === 0 ? [] : await followPlans(tx, finding.id)
+  const followed = plan.recommendation_ids.length === 0 ? [] : await deriveRecommendationStatuses(tx, finding.id)
   return { plan, drafts: [created, ...followed] }
 }
 
@@ -126,7 +126,10 @@ export async function changePlan(
   if (changes.length === 0) return { plan: before, drafts: [] }
   const saved = await updateActionPlan(tx, before, after, extension)
   const isRelinked = changes.some(({ field }) => field === 'recommendation_ids')
-  return { plan: saved, drafts: isRelinked ? [...drafts, ...(await followPlans(tx, finding.id))] : drafts }
+  return {
+    plan: saved,
+    drafts: isRelinked ? [...drafts, ...(await deriveRecommendationStatuses(tx, finding.id))] : drafts,
+  }
 }
 
 /** An approval moves an open finding to `in_remediation`. */
@@ -160,7 +163,7 @@ export async function movePlan(
       changes: [{ field: 'status', from: 'open', to: 'in_remediation' }],
     })
   }
-  return { plan: saved, drafts: [...drafts, ...(await followPlans(tx, finding.id))] }
+  return { plan: saved, drafts: [...drafts, ...(await deriveRecommendationStatuses(tx, finding.id))] }
 }
 
 /** Throws a 409 problem if the plan has a final status or its finding is cancelled. */

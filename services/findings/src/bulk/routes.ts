@@ -2,7 +2,7 @@ import {
   type ActionPlanBulkItem,
   type CreatedBy,
   type FindingBulkItem,
-  type OwnItem,
+  type ParsedItem,
   bulkActionPlans,
   bulkFindings,
   createActionPlanBodySchema,
@@ -87,7 +87,7 @@ function addressOf({ id, external_id }: FindingBulkItem | ActionPlanBulkItem) {
     : { by: 'external-id' as const, externalId: external_id }
 }
 
-function validItems<Item>(items: readonly OwnItem<Item>[]): Item[] {
+function validItems<Item>(items: readonly ParsedItem<Item>[]): Item[] {
   return items.slice(0, maxBulkItems).flatMap((own) => (own.ok ? [own.item] : []))
 }
 

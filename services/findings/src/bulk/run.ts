@@ -2,7 +2,7 @@ import {
   type BulkMode,
   type BulkResult,
   type InputError,
-  type OwnItem,
+  type ParsedItem,
   type ProblemCode,
   type ResourceAddress,
   maxBulkItems,
@@ -39,7 +39,7 @@ export interface BulkKind<Item> {
 
 export interface BulkRequest<Item> {
   readonly mode: BulkMode
-  readonly items: readonly OwnItem<Item>[]
+  readonly items: readonly ParsedItem<Item>[]
   readonly warnings: ReadonlyMap<number, BulkWarnings>
 }
 

@@ -1,4 +1,4 @@
-import { type BulkResult, type OwnItem, type PersonPatch, addressAsName, isEmailAddress } from '@postern/contracts'
+import { type BulkResult, type ParsedItem, type PersonPatch, addressAsName, isEmailAddress } from '@postern/contracts'
 
 export type BulkWarnings = NonNullable<BulkResult['warnings']>
 
@@ -8,10 +8,10 @@ interface Owned {
 
 /** If an owner has no other member, the address becomes the name. */
 export function withUsableOwners<Item extends Owned>(
-  sent: readonly OwnItem<Item>[],
-): { readonly items: readonly OwnItem<Item>[]; readonly warnings: ReadonlyMap<number, BulkWarnings> } {
+  sent: readonly ParsedItem<Item>[],
+): { readonly items: readonly ParsedItem<Item>[]; readonly warnings: ReadonlyMap<number, BulkWarnings> } {
   const warnings = new Map<number, BulkWarnings>()
-  const items = sent.map((own, index): OwnItem<Item> => {
+  const items = sent.map((own, index): ParsedItem<Item> => {
     const email = own.ok ? own.item.owner?.email : undefined
     if (!own.ok || typeof email !== 'string' || isEmailAddress(email)) return own
     const { owner, change } = cleanOwner({ ...own.item.owner, email })

@@ -6,7 +6,7 @@ import {
   type RequestInfo,
   contractList,
   knownScopes,
-  nothingYet,
+  heartbeat,
   problem,
 } from '@postern/service-kit'
 import { z } from 'zod'
@@ -77,7 +77,7 @@ export function changeRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
           yield asChange(change, binding)
         }
         if (!walked.isCut) return
-        if (walked.page.length === 0) yield nothingYet
+        if (walked.page.length === 0) yield heartbeat
         const after = walked.next
         context.share?.releaseRows()
         walked = await readStretch(db, context, { after, kinds, limit: exportBatch })

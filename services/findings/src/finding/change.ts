@@ -78,12 +78,12 @@ export async function moveFinding(
     changes,
     evidenceRefs: request.evidence_refs,
   }
-  const followed = await followPlansUnderWay(tx, saved, finding.status, progress)
+  const followed = await startRemediation(tx, saved, finding.status, progress)
   return { finding: followed.finding, drafts: [draft, ...followed.drafts] }
 }
 
 /** If one of its plans was approved before. */
-export async function followPlansUnderWay(
+export async function startRemediation(
   tx: Tx,
   finding: StoredFinding,
   before: StoredFinding['status'],

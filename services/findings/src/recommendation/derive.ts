@@ -1,12 +1,12 @@
 import type { Tx } from '@postern/tenant-db'
 import type { LogDraft } from '../tracker-log/rules.ts'
 import { stepsToPlans } from './rules.ts'
-import { listCarriedOut, updateRecommendation } from './store.ts'
+import { listRecommendationProgress, updateRecommendation } from './store.ts'
 
 /** Call it after a change of a plan or a response. */
-export async function followPlans(tx: Tx, findingId: string): Promise<LogDraft[]> {
+export async function deriveRecommendationStatuses(tx: Tx, findingId: string): Promise<LogDraft[]> {
   const drafts: LogDraft[] = []
-  for (const { recommendation, byPlans } of await listCarriedOut(tx, findingId)) {
+  for (const { recommendation, byPlans } of await listRecommendationProgress(tx, findingId)) {
     let current = recommendation
     for (const status of stepsToPlans(recommendation.status, byPlans)) {
       const changes = [{ field: 'status', from: current.status, to: status }]

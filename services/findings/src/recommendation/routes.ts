@@ -26,7 +26,7 @@ import {
 import type { Key } from '../keyset.ts'
 import { createRecorder } from '../tracker-log/record.ts'
 import { changesBetween, draftsOf, initialChanges } from '../tracker-log/rules.ts'
-import { followPlans } from './derive.ts'
+import { deriveRecommendationStatuses } from './derive.ts'
 import {
   allowedMoves,
   applyRecommendationPatch,
@@ -40,7 +40,7 @@ import {
   countRecommendations,
   findRecommendation,
   insertRecommendation,
-  listCarriedOut,
+  listRecommendationProgress,
   listRecommendations,
   recommendationList,
   updateRecommendation,
@@ -122,7 +122,7 @@ export function recommendationRoutes(
         const found = await findRecommendation(tx, address)
         if (found === undefined) throw problem('not_found')
         const finding = await lockFinding(tx, { by: 'id', id: found.finding_id })
-        const carried = await listCarriedOut(tx, found.finding_id)
+        const carried = await listRecommendationProgress(tx, found.finding_id)
         const { recommendation: before, byPlans } = carried.find(
           ({ recommendation }) => recommendation.id === found.id,
         ) ?? { recommendation: found, byPlans: null }
@@ -148,7 +148,7 @@ export function recommendationRoutes(
         const changes = changesBetween(before, after, recommendationFields)
         if (changes.length === 0) return before
         const saved = await updateRecommendation(tx, after)
-        const followed = await followPlans(tx, before.finding_id)
+        const followed = await deriveRecommendationStatuses(tx, before.finding_id)
         await record(tx, [
           ...draftsOf(changes, { findingId: before.finding_id, recommendationId: before.id }),
           ...followed,

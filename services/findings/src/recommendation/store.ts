@@ -95,12 +95,12 @@ export async function updateRecommendation(tx: Tx, after: Recommendation): Promi
   return one(rows)
 }
 
-export interface CarriedOut {
+export interface RecommendationProgress {
   readonly recommendation: Recommendation
   readonly byPlans: StatusByPlans
 }
 
-export async function listCarriedOut(tx: Tx, findingId: string): Promise<CarriedOut[]> {
+export async function listRecommendationProgress(tx: Tx, findingId: string): Promise<RecommendationProgress[]> {
   const rows = await tx.query<RecommendationRow & { by_plans: StatusByPlans }>(carriedOut([findingId]))
   return rows.map(({ by_plans: byPlans, ...row }) => ({ recommendation: toRecommendation(row), byPlans }))
 }

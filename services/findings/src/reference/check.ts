@@ -11,7 +11,7 @@ interface Naming extends NamingPeople {
   readonly evidence_refs?: readonly EvidenceRef[] | undefined
 }
 
-/** `before` may name missing resources. */
+/** References that `before` already has may be missing. */
 export type ReferenceCheck = (body: Naming, before?: Naming) => void
 
 /** Throws a 503 problem if a service does not answer. Call it before the transaction. */

@@ -16,7 +16,7 @@ import {
   completedRoute,
   contractList,
   contractRoute,
-  nothingYet,
+  heartbeat,
   openPage,
   problem,
   streamList,
@@ -107,7 +107,7 @@ export function trackerLogRoutes(
         list: async (tx, after = 0, limit) => listTenantLog(tx, { wanted: { kinds, actor }, after, limit }),
         keyOf: ({ position }) => position,
       })
-      for await (const { entry } of rows) yield entry ?? nothingYet
+      for await (const { entry } of rows) yield entry ?? heartbeat
     },
   })
 

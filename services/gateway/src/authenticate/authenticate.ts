@@ -42,7 +42,7 @@ export interface AuthenticateParts {
   readonly onCrash: (exchange: Exchange, error: unknown) => void
 }
 
-/** Reads of a record that changes meanwhile. */
+/** Attempts while the record keeps changing. */
 const maxRounds = 5
 const maxSuspectTokens = 256
 
@@ -209,7 +209,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
 
   /** Rejects malformed credentials; no look-up was needed, so failed attempts are not counted. */
   function unreadable(exchange: Exchange, refused: Refusal): Refusal {
-    return countRequest(unreadableRequests, exchange, 'without credentials, or with what can be none') ?? refused
+    return countRequest(unreadableRequests, exchange, 'without valid credentials') ?? refused
   }
 
   return (exchange) => {
@@ -293,7 +293,7 @@ function containsMisplacedKey({ request, target }: Exchange): boolean {
 function misplacedKey(exchange: Exchange, code: 'missing_credentials' | 'invalid_key'): Refusal {
   const scheme = isScimTarget(exchange.target) ? 'Bearer' : 'ApiKey'
   const inUrl = containsKey(exchange.target)
-  const where = inUrl ? 'in the URL, where proxies and logs keep it: replace the key' : 'in a form that is not read'
+  const where = inUrl ? 'in the URL, where proxies and logs keep it: replace the key' : 'in an unsupported form'
   return refusal(code, {
     detail: `The request has an API key ${where}. Send it as Authorization: ${scheme}, one space and the key, without quotes or encoding.`,
     headers: ['www-authenticate', `${challengeOf(exchange)}${code === 'invalid_key' ? ', error="invalid_key"' : ''}`],
@@ -334,7 +334,7 @@ const notGranted = `The access token does not grant the tenant that the header $
 const nameOne = `This person may work in several tenants. Name one of \`allowed\` in the header ${tenantHeader}; GET /api/v1/whoami lists them.`
 
 const unavailable = refusal('auth_unavailable', {
-  detail: 'The credentials can be neither accepted nor refused at the moment. Try again.',
+  detail: 'The gateway cannot verify credentials now. Try again.',
   retryAfterSeconds: 1,
 })
 

@@ -1,4 +1,4 @@
-import { onceRead } from '@postern/service-kit'
+import { runAfterPendingReads } from '@postern/service-kit'
 import { lookupTimeoutMs } from './keys-client.ts'
 import type { Timers } from './lease.ts'
 
@@ -49,7 +49,7 @@ export function createSingleFlight<Answer>(lookUp: (name: string) => Promise<Ans
 /** Resolves with `late` after `lookupTimeoutMs`, because a look-up may wait in a queue or be repeated. */
 export async function withDeadline<Answer>(answer: Promise<Answer>, late: Answer, timers: Timers): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>()
-  const callOff = timers.after(lookupTimeoutMs, () => onceRead(() => resolve(late)))
+  const callOff = timers.after(lookupTimeoutMs, () => runAfterPendingReads(() => resolve(late)))
   answer.then(resolve, reject)
   try {
     return await promise

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
-import { countPassedBytes, onceRead } from '@postern/service-kit'
+import { countPassedBytes, runAfterPendingReads } from '@postern/service-kit'
 import { BodyTooLargeError, BodyTooSlowError, EmptyBodyError } from './upstream-errors.ts'
 
 /** In each `withinMs`. */
@@ -44,7 +44,7 @@ export function limitBody(request: IncomingMessage, maxBytes: number, withinMs: 
     if (waitsForClient && total - atLastCheck < leastBytes) body.destroy(new BodyTooSlowError())
     atLastCheck = total
   }
-  const timer = setInterval(() => onceRead(look), withinMs)
+  const timer = setInterval(() => runAfterPendingReads(look), withinMs)
   timer.unref()
   body.on('error', () => undefined)
   request.once('error', (error) => body.destroy(error))

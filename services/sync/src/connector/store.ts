@@ -342,7 +342,7 @@ const begin = statement(
 )
 
 /** Returns a number higher than that of every earlier update and run of the connector. */
-export async function beginTelling(tx: Tx, connectorId: string): Promise<number> {
+export async function nextUpdateNumber(tx: Tx, connectorId: string): Promise<number> {
   const [row] = await tx.query<{ telling: number }>(begin([connectorId]))
   if (row === undefined) throw new Error('the connector is not there')
   return row.telling

@@ -2,7 +2,7 @@ import { type ProblemError, type RequestInfo, problem } from '@postern/service-k
 import type { Deps } from '../deps.ts'
 import { ServiceUnavailableError } from '@postern/service-client'
 import { isPushed } from './rules.ts'
-import { beginTelling, findConnector, hasRunUnderWay } from './store.ts'
+import { nextUpdateNumber, findConnector, hasRunUnderWay } from './store.ts'
 
 type Parts = Pick<Deps, 'db' | 'universe'>
 type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log'>
@@ -24,7 +24,7 @@ export async function withdrawSource(
     const connector = await findConnector(tx, address)
     if (connector === undefined || isPushed(connector)) return undefined
     if (await hasRunUnderWay(tx, connector.id)) throw runInProgress()
-    const [first, second] = [await beginTelling(tx, connector.id), await beginTelling(tx, connector.id)]
+    const [first, second] = [await nextUpdateNumber(tx, connector.id), await nextUpdateNumber(tx, connector.id)]
     return { connectorId: connector.id, first, second }
   })
   if (begun === undefined) return undefined

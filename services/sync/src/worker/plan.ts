@@ -86,10 +86,10 @@ export async function conclude(
   await lease.commitStep(async (tx) => {
     await insertErrors(tx, run.id, [
       ...errors,
-      ...plan.lost_fields.map(lostFromAll),
-      ...(status === 'applying' ? [] : plan.flagged.map(willBeFlagged)),
+      ...plan.lost_fields.map(fieldLostWarning),
+      ...(status === 'applying' ? [] : plan.flagged.map(rowMissingWarning)),
       ...(keyless > 0 && missing > 0 ? [undecided(keyless, keyField)] : []),
-      ...(drafts > 0 ? [draftsStay(drafts, statusField)] : []),
+      ...(drafts > 0 ? [draftsRemainError(drafts, statusField)] : []),
     ])
     if (status !== 'applying') await noteOutcome(tx, connector.id, 'works')
     const unchanged = Math.max(0, valid - created - (changed - gone))
@@ -99,25 +99,25 @@ export async function conclude(
   return created + changed
 }
 
-function willBeFlagged(key: string): RowError {
-  const message = 'the source has it no longer: it is listed as missing once the run is carried out'
+function rowMissingWarning(key: string): RowError {
+  const message = 'The source no longer has this row. The run will list it as missing.'
   return { row: null, key, field: null, code: 'row_missing', message, excerpt: null, severity: 'warning' }
 }
 
 /** Rows without a readable key could be any of the missing rows. */
 function undecided(keyless: number, field: string): RowError {
-  const message = `${keyless} rows have no key that can be read, hence none is taken for gone: mend them`
+  const message = `${keyless} rows have no readable key, so no row was marked missing. Fix those rows.`
   return { row: null, key: null, field, code: 'missing_undecided', message, excerpt: null }
 }
 
 /** A missing or renamed column empties its field. */
-function lostFromAll({ field, rows }: ImportPlan['lost_fields'][number]): RowError {
-  const message = `no row of the source has it, and ${rows} rows had it: where its column has another name now, name that in the mapping of the connector`
+function fieldLostWarning({ field, rows }: ImportPlan['lost_fields'][number]): RowError {
+  const message = `No row has this field, but ${rows} had it before. If its column was renamed, update the mapping.`
   return { row: null, key: null, field, code: 'field_gone', message, excerpt: null, severity: 'warning' }
 }
 
-function draftsStay(drafts: number, field: string | null): RowError {
-  const message = `${drafts} rows that the source has no longer are drafts, which cannot become inactive: they stay as they are`
+function draftsRemainError(drafts: number, field: string | null): RowError {
+  const message = `The source no longer has ${drafts} rows. They are drafts, which cannot become inactive, so they did not change.`
   return { row: null, key: null, field, code: 'draft_stays', message, excerpt: null }
 }
 

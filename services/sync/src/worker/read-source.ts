@@ -75,7 +75,7 @@ export async function stageSource(
   const upload =
     lease.run.uploadId === null ? undefined : openUpload(async (work) => await lease.read(work), lease.run.uploadId)
   // Only items can lack a field. For later runs, the comparison finds fields that became empty.
-  const absent = new Set(isFirstRun && !isTable(source.type) ? mapping.filter(mustBeThere) : [])
+  const absent = new Set(isFirstRun && !isTable(source.type) ? mapping.filter(isRequired) : [])
   let batch = newBatch()
   let [fetched, unsent, valid] = [0, 0, 0]
   const filterErrors = createErrorFilter()
@@ -132,7 +132,7 @@ export async function stageSource(
       for (const rule of absent) if (read(item.values ?? {}, rule) !== undefined) absent.delete(rule)
       await addRow(reader.item(item))
     }
-    if (fetched > 0) batch.errors.push(...[...absent].map(absentFromAll))
+    if (fetched > 0) batch.errors.push(...[...absent].map(fieldAbsentWarning))
     await flush()
     await sending
     return { fetched, unsent }
@@ -156,13 +156,13 @@ export async function sendUnseenHashes(lease: RunLease, imports: Imports, left: 
   await send()
 }
 
-function mustBeThere(rule: Rule): boolean {
+function isRequired(rule: Rule): boolean {
   return rule.source !== undefined && rule.default === undefined
 }
 
 /** An item may lack a field, but if all do, the field probably has another name. */
-function absentFromAll({ target, source }: Rule): RowError {
-  const message = `no item has \`${source}\`, from which the mapping takes it: look how the source names it`
+function fieldAbsentWarning({ target, source }: Rule): RowError {
+  const message = `No item has \`${source}\`, which the mapping reads. Check its name in the source.`
   return { row: null, key: null, field: target, code: 'field_absent', message, excerpt: null, severity: 'warning' }
 }
 

@@ -14,7 +14,7 @@ import {
 import { type App, internalRoute, problem } from '@postern/service-kit'
 import { checkChanges } from './check-store.ts'
 import { assertContents } from './contents.ts'
-import { compareRows, hasLostHashes, mustReadAgain, planMissingRows, rejectInvalidRows } from './plan-store.ts'
+import { compareRows, hasLostHashes, isBaselineStale, planMissingRows, rejectInvalidRows } from './plan-store.ts'
 import { type Imports, assertCurrentAttempt, bySync, maxRowsBytes, write } from './requests.ts'
 import { findUndoable, planInverse } from './rollback-store.ts'
 import { parseScope, scopeOf } from './rules.ts'
@@ -95,7 +95,7 @@ export function planRoutes(app: App, deps: Imports): void {
         await allowLongStatements(tx)
         const found = assertCurrentAttempt(await lockImport(tx, body))
         if (body.after === 0) {
-          if (body.hashes !== null && (await mustReadAgain(tx, found, body.hashes))) return { state: 'read_again' }
+          if (body.hashes !== null && (await isBaselineStale(tx, found, body.hashes))) return { state: 'read_again' }
           await rejectInvalidRows(tx, found)
         }
         const last = await compareRows(tx, found, body.after)

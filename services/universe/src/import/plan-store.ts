@@ -9,7 +9,7 @@ import type { Import, Tx } from './store.ts'
 type MissingPolicy = Connector['missing_policy']
 
 /** Whether unsent rows may have changed: their resources were written since, or a sent row has the same key or address. */
-export async function mustReadAgain(tx: Tx, { runId, connectorId, scope }: Import, hashes: number): Promise<boolean> {
+export async function isBaselineStale(tx: Tx, { runId, connectorId, scope }: Import, hashes: number): Promise<boolean> {
   const values = [runId, connectorId, scope]
   const [hashed, repeated, addresses] = await Promise.all([
     tx.query<{ total: number }>(countHashed([connectorId, scope])),

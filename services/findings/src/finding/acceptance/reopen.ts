@@ -9,7 +9,7 @@ import { sealedCheckpoint } from '../../tracker-log/seal.ts'
 import { LogContradictedError } from '../../tracker-log/signed-end.ts'
 import type { LogSealer } from '../../tracker-log/sealer.ts'
 import type { CheckpointSigner } from '../../tracker-log/sign.ts'
-import { followPlansUnderWay } from '../change.ts'
+import { startRemediation } from '../change.ts'
 import { findProgress, lockFinding, updateFinding } from '../store.ts'
 import { applyMove } from '../transitions.ts'
 import { listExpired } from './store.ts'
@@ -31,7 +31,7 @@ export function reopenExpiredOnFirstUse(
 ): TenantDb {
   let day = ''
   let begun = new Map<string, Promise<void>>()
-  // Its client may leave while other requests wait.
+  // Keeps only the assertion: the first client may disconnect while others wait.
   const sweepOnce = ({ assertion }: TenantAssertion): Promise<void> => {
     const tenant = { assertion }
     const today = parts.now().toISOString().slice(0, 10)
@@ -122,7 +122,7 @@ async function reopen(tx: Tx, id: string, today: CalendarDate): Promise<readonly
   if (before?.status !== 'risk_accepted' || until === undefined || until === null || until >= today) return []
   const after = applyMove(before, { to: 'open', evidence_refs: [] })
   const opened = await updateFinding(tx, before, after)
-  const followed = await followPlansUnderWay(tx, opened, before.status, await findProgress(tx, id))
+  const followed = await startRemediation(tx, opened, before.status, await findProgress(tx, id))
   return [
     {
       findingId: id,

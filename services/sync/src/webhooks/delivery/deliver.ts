@@ -14,7 +14,7 @@ import {
   pauseEndpoint,
   recordOutcomes,
 } from './store.ts'
-import { noteInTrail } from '../endpoint/store.ts'
+import { recordEndpointEvent } from '../endpoint/store.ts'
 import { endUnreadFeed, insertDeliveries, insertEvents, listSubscribers } from '../feed/store.ts'
 import type { WebhookMetrics } from '../metrics.ts'
 import { type DueDelivery, bodyOf, endpointPauseSeconds, isGivenUp, recipientsOf, retryInSeconds } from '../rules.ts'
@@ -171,7 +171,7 @@ async function recordEndpoint(
   logger.info({ event: 'webhook_failed', endpoint_id: endpointId, tenant_id: tenantId, status: last.status })
   if (!isFinal && last.status !== gone) return false
   if (!(await pauseEndpoint(tx, endpointId))) return false
-  await noteInTrail(tx, endpointId, 'paused', system, { error: last.error })
+  await recordEndpointEvent(tx, endpointId, 'paused', system, { error: last.error })
   await notifyOthers(tx, endpointId)
   await endUnreadFeed(tx)
   metrics.paused()

@@ -3,7 +3,7 @@ import { type App, contractRoute, problem, storedList } from '@postern/service-k
 import type { Deps } from '../../deps.ts'
 import { actorOf } from '../../run/actor.ts'
 import { type LogFilter, countDeliveries, findDelivery, listDeliveries, resetDelivery } from './store.ts'
-import { type Tx, findEndpoint, findEndpointForChange, noteInTrail } from '../endpoint/store.ts'
+import { type Tx, findEndpoint, findEndpointForChange, recordEndpointEvent } from '../endpoint/store.ts'
 import { insertDeliveries, insertEvents } from '../feed/store.ts'
 
 export function webhookDeliveryRoutes(app: App, { db, queue, now }: Pick<Deps, 'db' | 'queue' | 'now'>): void {
@@ -31,7 +31,7 @@ export function webhookDeliveryRoutes(app: App, { db, queue, now }: Pick<Deps, '
       const eventId = given ?? (await insertTest(tx, params.id))
       await resetDelivery(tx, params.id, eventId)
       await queue.sendWebhookDeliveries(tx, params.id)
-      await noteInTrail(tx, params.id, 'sent', actor, { delivery: eventId })
+      await recordEndpointEvent(tx, params.id, 'sent', actor, { delivery: eventId })
       return await keep(tx, await present(tx, params.id, eventId))
     })
     queue.wake('webhookSend')

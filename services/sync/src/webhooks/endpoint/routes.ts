@@ -21,7 +21,7 @@ import {
   findEndpoint,
   findEndpointForChange,
   insertEndpoint,
-  noteInTrail,
+  recordEndpointEvent,
   replaceSecret,
   selectEndpoints,
   updateEndpoint,
@@ -54,7 +54,7 @@ export function webhookRoutes(app: App, { db, queue, outbound, secretRing, maile
       await insertEndpoint(tx, { id, ...body, actor })
       await allowWork(tx, id)
       await replaceSecret(tx, id, { ...secret, overlapHours: 0 })
-      await noteInTrail(tx, id, 'created', actor, { url: body.url, events: body.events })
+      await recordEndpointEvent(tx, id, 'created', actor, { url: body.url, events: body.events })
       await keepRefusal(tx, `The endpoint was already created: ${id}. Rotate its secret to get a new one.`)
       return await present(tx, id)
     })
@@ -102,7 +102,7 @@ export function webhookRoutes(app: App, { db, queue, outbound, secretRing, maile
       if (isEnabled) await start(tx)
       await updateEndpoint(tx, params.id, next, isEnabled || next.url !== before.url)
       if (next.state !== 'enabled') await endUnreadFeed(tx)
-      await noteInTrail(tx, params.id, 'changed', actor, { ...body })
+      await recordEndpointEvent(tx, params.id, 'changed', actor, { ...body })
       return await present(tx, params.id)
     })
     queue.wake('webhookFeed')
@@ -117,7 +117,7 @@ export function webhookRoutes(app: App, { db, queue, outbound, secretRing, maile
       if (!(await deleteEndpoint(tx, params.id))) throw problem('not_found')
       await disallowWork(tx, params.id)
       await endUnreadFeed(tx)
-      await noteInTrail(tx, params.id, 'deleted', actor)
+      await recordEndpointEvent(tx, params.id, 'deleted', actor)
     })
     log.info({ event: 'webhook_deleted', endpoint_id: params.id, tenant_id: context.tenantId })
     return undefined
@@ -130,7 +130,7 @@ export function webhookRoutes(app: App, { db, queue, outbound, secretRing, maile
     const changed = await db.write(context, async (tx) => {
       if ((await findEndpointForChange(tx, params.id)) === undefined) throw problem('not_found')
       await replaceSecret(tx, params.id, { ...secret, overlapHours })
-      await noteInTrail(tx, params.id, 'secret_rotated', actor, { overlap_hours: overlapHours })
+      await recordEndpointEvent(tx, params.id, 'secret_rotated', actor, { overlap_hours: overlapHours })
       await keepRefusal(tx, 'The secret was already rotated. Rotate it again to get a new one.')
       return await present(tx, params.id)
     })

@@ -222,7 +222,7 @@ const insertTrail = statement(
   values ((select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6::jsonb)`,
 )
 
-export async function noteInTrail(
+export async function recordEndpointEvent(
   tx: Tx,
   endpointId: string,
   type: WebhookTrailType,

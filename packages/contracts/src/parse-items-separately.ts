@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-export type OwnItem<T> = { readonly ok: true; readonly item: T } | { readonly ok: false; readonly error: z.ZodError }
+export type ParsedItem<T> = { readonly ok: true; readonly item: T } | { readonly ok: false; readonly error: z.ZodError }
 
 const documentedAs = new WeakMap<z.core.$ZodType, () => z.ZodType>()
 
@@ -15,9 +15,9 @@ export function documentedSchema(schema: z.core.$ZodType): z.ZodType | undefined
 }
 
 /** An invalid item does not affect the others. Returns max + 1 items of a longer list, which the reader must reject. */
-export function eachOnItsOwn<T extends z.ZodType>(item: T, max: number) {
+export function parseItemsSeparately<T extends z.ZodType>(item: T, max: number) {
   return documentAs(z.array(z.unknown()).min(1), () => z.array(item).min(1).max(max)).transform(
-    (items): OwnItem<z.output<T>>[] =>
+    (items): ParsedItem<z.output<T>>[] =>
       items.slice(0, max + 1).map((value) => {
         const parsed = item.safeParse(value)
         return parsed.success ? { ok: true, item: parsed.data } : { ok: false, error: parsed.error }

@@ -1,6 +1,6 @@
 import type { Logger } from '@postern/service-kit'
 
-export interface Afterwards {
+export interface BackgroundCleanup {
   /** Resolves after `patienceMs` at the latest. Never rejects; failures are left to the sweep. */
   run(work: (signal: AbortSignal) => Promise<void>): Promise<void>
   close(): Promise<void>
@@ -9,7 +9,7 @@ export interface Afterwards {
 /** Much shorter than the gateway's timeout. */
 const patienceMs = 5_000
 
-export function openAfterwards(logger: Logger): Afterwards {
+export function openBackgroundCleanup(logger: Logger): BackgroundCleanup {
   const closing = new AbortController()
   const underWay = new Set<Promise<void>>()
   return {
