@@ -3,7 +3,7 @@ import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { makeTestFolder } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { BlobStore, UnfinalizedBlob } from '../src/blob/blob-store.ts'
+import type { BlobStore, PendingBlob } from '../src/blob/blob-store.ts'
 import { type Stores, openStores } from '../src/blob/open-stores.ts'
 import { namesOf } from '../src/blob/s3-blob-store.ts'
 import { openS3Objects } from '../src/blob/s3-objects.ts'
@@ -41,7 +41,7 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     return all.filter((name) => name.includes(tenantId))
   }
 
-  async function settled(tenantId: string, bytes: Buffer): Promise<UnfinalizedBlob> {
+  async function settled(tenantId: string, bytes: Buffer): Promise<PendingBlob> {
     const incoming = await stores.blobs.openIncoming(tenantId)
     const half = Math.ceil(bytes.length / 2)
     await incoming.write(bytes.subarray(0, half))
@@ -49,7 +49,7 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     return await incoming.settle(tenantId, sha256(bytes))
   }
 
-  const place = async (blob: UnfinalizedBlob) => {
+  const place = async (blob: PendingBlob) => {
     await stores.blobs.offer(blob)
     await stores.blobs.place(blob)
   }
@@ -150,7 +150,7 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
 
   test('deletes exactly the bytes of a tenant with a hash, repeatably', async () => {
     const [tenantId, other] = [randomUUID(), randomUUID()]
-    const placed: UnfinalizedBlob[] = []
+    const placed: PendingBlob[] = []
     for (const [owner, text] of [
       [tenantId, 'gone'],
       [tenantId, 'stays'],
@@ -220,7 +220,7 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     async () => {
       const tenantId = randomUUID()
       const reopened = async (olderThan: number) => {
-        const found: UnfinalizedBlob[] = []
+        const found: PendingBlob[] = []
         const blob = { tenantId, sha256: sha256('again') }
         for await (const each of stores.blobs.reopen(blob, olderThan)) found.push(each)
         return found

@@ -11,21 +11,21 @@ export interface BlobStore {
   /** End it with `settle` or `discard`. */
   openIncoming(tenantId: string): Promise<IncomingBlob>
   /** Before the transaction, over the network. */
-  offer(blob: UnfinalizedBlob): Promise<void>
+  offer(blob: PendingBlob): Promise<void>
   /**
    * Moves settled bytes to their place, durably, or reuses equal bytes. Call it under the blob's lock, after `offer`.
    */
-  place(blob: UnfinalizedBlob): Promise<void>
+  place(blob: PendingBlob): Promise<void>
   /** Call it under the blob's lock, then `finish`. */
-  remove(blob: UnfinalizedBlob): Promise<void>
+  remove(blob: PendingBlob): Promise<void>
   /** Call it after the transaction. */
-  finish(blob: UnfinalizedBlob, outcome: BlobOutcome): Promise<void>
-  abandon?(blob: UnfinalizedBlob): Promise<void>
+  finish(blob: PendingBlob, outcome: BlobOutcome): Promise<void>
+  abandon?(blob: PendingBlob): Promise<void>
   /** A tenant's blobs with a hash that settled before `olderThan` (epoch ms). Finish each one before the next. */
-  reopen(blob: Pick<UnfinalizedBlob, 'tenantId' | 'sha256'>, olderThan: number): AsyncIterable<UnfinalizedBlob>
-  read(blob: Pick<UnfinalizedBlob, 'tenantId' | 'sha256'>): Promise<Readable>
+  reopen(blob: Pick<PendingBlob, 'tenantId' | 'sha256'>, olderThan: number): AsyncIterable<PendingBlob>
+  read(blob: Pick<PendingBlob, 'tenantId' | 'sha256'>): Promise<Readable>
   /** Of entries that settled before `olderThan` (epoch ms). */
-  listSettling(tenantId: string, olderThan: number): Promise<UnfinalizedBlob[]>
+  listSettling(tenantId: string, olderThan: number): Promise<PendingBlob[]>
   listUnsettled(olderThan: number): Promise<ReadonlySet<string>>
   /** Deletes incoming files last written before `olderThan` (epoch ms). */
   sweepIncoming(olderThan: number): Promise<number>
@@ -41,12 +41,12 @@ export interface IncomingBlob {
   /** Appends a chunk; call it sequentially. Resolves when the chunk may be reused. */
   write(chunk: Uint8Array): Promise<void>
   /** Makes the bytes durable under their hash. */
-  settle(tenantId: string, sha256: string): Promise<UnfinalizedBlob>
+  settle(tenantId: string, sha256: string): Promise<PendingBlob>
   /** Deletes the bytes. Has no effect after `settle`. */
   discard(): Promise<void>
 }
 
-export interface UnfinalizedBlob {
+export interface PendingBlob {
   readonly tenantId: string
   readonly sha256: string
   readonly entry: string
@@ -66,9 +66,9 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
   const probes = join(root, 'probe')
   for (const path of [root, incoming, settling, blobs, probes]) await mkdir(path, { recursive: true, mode: 0o700 })
 
-  const settlingPath = ({ tenantId, entry }: UnfinalizedBlob) =>
+  const settlingPath = ({ tenantId, entry }: PendingBlob) =>
     join(settling, parseName(tenantId, tenantPattern), parseName(entry, entryPattern))
-  const blobPath = ({ tenantId, sha256 }: Pick<UnfinalizedBlob, 'tenantId' | 'sha256'>) =>
+  const blobPath = ({ tenantId, sha256 }: Pick<PendingBlob, 'tenantId' | 'sha256'>) =>
     join(blobs, parseName(tenantId, tenantPattern), parseName(sha256, hashPattern).slice(0, 2), sha256)
 
   return {
@@ -200,7 +200,7 @@ function incomingBlob(file: FileHandle, path: string, settling: string): Incomin
 async function* newBlobEntry({
   tenantId,
   sha256,
-}: Pick<UnfinalizedBlob, 'tenantId' | 'sha256'>): AsyncGenerator<UnfinalizedBlob> {
+}: Pick<PendingBlob, 'tenantId' | 'sha256'>): AsyncGenerator<PendingBlob> {
   yield { tenantId, sha256, entry: `${sha256}.${randomBytes(16).toString('hex')}` }
 }
 

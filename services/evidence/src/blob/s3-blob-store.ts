@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import {
   type BlobStore,
   type IncomingBlob,
-  type UnfinalizedBlob,
+  type PendingBlob,
   parseName,
   entryPattern,
   hashPattern,
@@ -11,7 +11,7 @@ import {
 import type { PartSpools } from './part-spool.ts'
 import type { S3Objects, SentObject, StoredPart } from './s3-objects.ts'
 
-type BlobName = Pick<UnfinalizedBlob, 'tenantId' | 'sha256'>
+type BlobName = Pick<PendingBlob, 'tenantId' | 'sha256'>
 
 const reopenedMark = Buffer.from('reopened')
 
@@ -19,9 +19,9 @@ const findStepMs = 1000
 
 /** README.md explains keys and steps. */
 export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobStore {
-  async function listPlaced({ tenantId, sha256 }: BlobName): Promise<UnfinalizedBlob[]> {
+  async function listPlaced({ tenantId, sha256 }: BlobName): Promise<PendingBlob[]> {
     const folder = `blobs/${parseName(tenantId, tenantPattern)}/${parseName(sha256, hashPattern)}/`
-    const placed: UnfinalizedBlob[] = []
+    const placed: PendingBlob[] = []
     for await (const { key } of objects.list(folder)) {
       const entry = `${sha256}.${key.slice(folder.length)}`
       if (entryPattern.test(entry)) placed.push({ tenantId, sha256, entry })
@@ -29,7 +29,7 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
     return placed
   }
 
-  async function isThereTwice(blob: UnfinalizedBlob): Promise<boolean> {
+  async function isThereTwice(blob: PendingBlob): Promise<boolean> {
     const others = (await listPlaced(blob)).filter(({ entry }) => entry !== blob.entry)
     if (others.length === 0) return false
     const sizeBytes = await objects.sizeOf(namesOf(blob).data)
@@ -105,7 +105,7 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
     },
     listSettling: async (tenantId, olderThan) => {
       const folder = `settling/${parseName(tenantId, tenantPattern)}/`
-      const old: UnfinalizedBlob[] = []
+      const old: PendingBlob[] = []
       for await (const { key, modifiedAt } of objects.list(folder)) {
         const entry = key.slice(folder.length)
         const sha256 = entryPattern.exec(entry)?.groups?.['sha256']
@@ -139,7 +139,7 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
   }
 }
 
-export function namesOf(blob: UnfinalizedBlob): {
+export function namesOf(blob: PendingBlob): {
   readonly data: string
   readonly settling: string
   readonly place: string

@@ -1,19 +1,19 @@
 import type { Tx } from '@postern/tenant-db'
-import type { UnfinalizedBlob } from '../blob/blob-store.ts'
+import type { PendingBlob } from '../blob/blob-store.ts'
 import type { PartialUpload } from '../blob/partial-store.ts'
 
 // From the name in the store, because the sweep has no assertion.
 const lockText = `
   select pg_advisory_xact_lock(hashtextextended('evidence.blob:' || $1::uuid || ':' || $2::text, 0))`
 
-export async function lockAbandoned(tx: Tx, { tenantId, sha256 }: UnfinalizedBlob): Promise<void> {
+export async function lockAbandoned(tx: Tx, { tenantId, sha256 }: PendingBlob): Promise<void> {
   await tx.query({ name: 'evidence_lock_abandoned', text: lockText, values: [tenantId, sha256] })
 }
 
 const recordedText = 'select evidence.blob_is_recorded($1, $2) as yes'
 
 /** Call it under the lock. */
-export async function isAbandonedRecorded(tx: Tx, { tenantId, sha256 }: UnfinalizedBlob): Promise<boolean> {
+export async function isAbandonedRecorded(tx: Tx, { tenantId, sha256 }: PendingBlob): Promise<boolean> {
   return await answer(tx, { name: 'evidence_abandoned_is_recorded', text: recordedText, values: [tenantId, sha256] })
 }
 

@@ -2,7 +2,7 @@ import { createLogger } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { expect, test, vi } from 'vitest'
-import type { BlobStore, UnfinalizedBlob } from '../blob/blob-store.ts'
+import type { BlobStore, PendingBlob } from '../blob/blob-store.ts'
 import type { PartialStore, PartialUpload } from '../blob/partial-store.ts'
 import { sweepRegularly } from './sweep.ts'
 
@@ -55,11 +55,11 @@ const limits = { abandonedAfterMs: hour, sweepEveryMs: hour }
 /** So many entries of one tenant, with what becomes of each. */
 function leftovers(count: number) {
   const tenantId = randomUUID()
-  const all = Array.from({ length: count }, (): UnfinalizedBlob => {
+  const all = Array.from({ length: count }, (): PendingBlob => {
     const sha256 = randomBytes(32).toString('hex')
     return { tenantId, sha256, entry: `${sha256}.${randomBytes(16).toString('hex')}` }
   })
-  const finished: [UnfinalizedBlob, string][] = []
+  const finished: [PendingBlob, string][] = []
   const blobs: BlobStore = {
     ...noBlobs,
     sweepIncoming: async () => await Promise.resolve(0),

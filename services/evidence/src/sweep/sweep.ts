@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import type { Logger } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
-import { type BlobStore, type UnfinalizedBlob, ofEach } from '../blob/blob-store.ts'
+import { type BlobStore, type PendingBlob, ofEach } from '../blob/blob-store.ts'
 import type { PartialStore, PartialUpload } from '../blob/partial-store.ts'
 import { type Config, maxResumableMs } from '../config.ts'
 import { isAbandonedRecorded, isUploadOpen, lockAbandoned } from './store.ts'
@@ -43,7 +43,7 @@ export async function sweepRegularly(
   ]
   const byRows = [
     async () => {
-      const decide = async (blob: UnfinalizedBlob) => {
+      const decide = async (blob: PendingBlob) => {
         logger.info({ event: 'upload_settled', recorded: await settleAbandoned({ db, blobs }, blob) })
         return true
       }
@@ -111,7 +111,7 @@ async function each<T extends { readonly tenantId: string }>(
 }
 
 /** A random order, so that undecidable entries do not block the same tenants forever. */
-async function* unsettled(blobs: BlobStore, olderThan: number): AsyncGenerator<UnfinalizedBlob> {
+async function* unsettled(blobs: BlobStore, olderThan: number): AsyncGenerator<PendingBlob> {
   const tenants = [...(await blobs.listUnsettled(olderThan))]
   const from = randomInt(tenants.length + 1)
   yield* ofEach([...tenants.slice(from), ...tenants.slice(0, from)], async function* ofTenant(tenantId) {
@@ -119,7 +119,7 @@ async function* unsettled(blobs: BlobStore, olderThan: number): AsyncGenerator<U
   })
 }
 
-async function settleAbandoned({ db, blobs }: Omit<Parts, 'partials'>, blob: UnfinalizedBlob): Promise<boolean> {
+async function settleAbandoned({ db, blobs }: Omit<Parts, 'partials'>, blob: PendingBlob): Promise<boolean> {
   const isRecorded = await db.system(async (tx) => {
     await lockAbandoned(tx, blob)
     const isNamed = await isAbandonedRecorded(tx, blob)

@@ -1,13 +1,13 @@
 import type { RequestInfo } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
-import type { BlobStore, UnfinalizedBlob } from '../blob/blob-store.ts'
+import type { BlobStore, PendingBlob } from '../blob/blob-store.ts'
 import { isBlobRecorded, lockBlob } from './store.ts'
 
 /** The transaction does not wait for a bucket. */
 export async function finalizeBlob(
   { db, blobs }: { readonly db: Pick<TenantDb, 'write'>; readonly blobs: BlobStore },
   context: RequestInfo['context'],
-  blob: UnfinalizedBlob,
+  blob: PendingBlob,
 ): Promise<boolean> {
   const isRecorded = await db.write(context, async (tx) => {
     await lockBlob(tx, blob.sha256)

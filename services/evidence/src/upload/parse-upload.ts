@@ -16,7 +16,7 @@ import {
   parseJsonBody,
   problem,
 } from '@postern/service-kit'
-import { type BlobStore, type IncomingBlob, type UnfinalizedBlob, isStoreFull } from '../blob/blob-store.ts'
+import { type BlobStore, type IncomingBlob, type PendingBlob, isStoreFull } from '../blob/blob-store.ts'
 import { readMultipart } from './multipart.ts'
 import { type ReceiveLimits, type ReceivedBody, receiveBody } from './receive.ts'
 import type { PlaceOf } from '../test-procedure/check.ts'
@@ -27,7 +27,7 @@ export interface ReceivedFile {
   readonly fileName: string
   readonly contentType: string
   readonly body: ReceivedBody
-  readonly blob: UnfinalizedBlob
+  readonly blob: PendingBlob
 }
 
 export interface ParsedUpload {

@@ -1,7 +1,7 @@
 import type { EvidenceDetails, Receipt } from '@postern/contracts'
 import { ProblemError, type RequestInfo, problem } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
-import { type UnfinalizedBlob, isStoreFull } from '../blob/blob-store.ts'
+import { type PendingBlob, isStoreFull } from '../blob/blob-store.ts'
 import { eventsOfFile } from '../custody/rules.ts'
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
@@ -40,7 +40,7 @@ export async function record<T>(
   keep: (tx: Tx, receipts: readonly Receipt[]) => Promise<T>,
 ): Promise<Recorded<T>> {
   const totalBytes = files.reduce((sum, { body }) => sum + body.sizeBytes, 0)
-  const outcomes = new Map<UnfinalizedBlob, 'recorded' | 'spare'>()
+  const outcomes = new Map<PendingBlob, 'recorded' | 'spare'>()
   let mayBeRecorded = false
   let reservationId: string | undefined
   try {
