@@ -88,7 +88,7 @@ describe('a response of the provider signs nobody in', () => {
   })
 
   test.each([
-    [401, { code: 'invalid_token' }, 'Your organization is not registered'],
+    [401, { code: 'invalid_token' }, 'could not be verified'],
     [403, { code: 'tenant_suspended' }, 'Your organization is suspended'],
     [503, { code: 'service_unavailable' }, 'cannot sign you in at the moment'],
   ])('when the gateway answers %i %j', async (status, body, text) => {

@@ -86,21 +86,26 @@ export async function openSession(
   const { issuer, begunAt, signedIn } = choice
   const { access } = signedIn.tokens
   const known: WhoIs = await gateway.whoIs(access, { requestId, ...(tenantId === undefined ? {} : { tenantId }) })
-  const explain = async (): Promise<SignInRefusal> => await explainToken(access, provider.settings, parts.now())
+  const explain = async (isRefused: boolean): Promise<SignInRefusal> =>
+    await explainToken(access, provider.settings, { now: parts.now(), isRefused })
   switch (known.kind) {
     case 'unavailable':
       // The gateway may wait for the provider, which is then named.
       if (provider.settings.read === 'userinfo') {
-        const failure = await explain().then(noError, toError)
+        const failure = await explain(true).then(noError, toError)
         if (failure !== undefined) return refuse('provider_unavailable', failure)
       }
       return refuse('gateway_unavailable', known.cause)
-    case 'refused':
+    case 'refused': {
       if (known.code === 'person_inactive') return refuse('person_inactive')
       if (known.code === 'tenant_suspended') return refuse('tenant_suspended')
       // The person had this tenant when the page was shown, or changed the form.
       if (known.code === 'tenant_not_granted') return refuse('tenant_not_granted')
-      return refuse('token_refused', undefined, await explain().catch(noError))
+      const cause = await explain(true).catch(noError)
+      // Only then the person's organization is the problem.
+      const isOfTenant = cause === undefined || cause.code.startsWith('tenant_')
+      return refuse(isOfTenant ? 'token_refused' : 'not_valid', undefined, cause)
+    }
     case 'person':
       break
     default:
@@ -108,7 +113,7 @@ export async function openSession(
   }
   const { id, label, tenant, tenants, roles } = known
   if (tenant === null) return { kind: 'choice', choice, tenants }
-  if (roles.length === 0) return refuse('no_role', undefined, await explain().catch(noError))
+  if (roles.length === 0) return refuse('no_role', undefined, await explain(false).catch(noError))
   const { subject, sid, tokens, name, email } = signedIn
   const content = {
     issuer,

@@ -74,14 +74,16 @@ function findFault<T>(error: unknown, schema: z.ZodType<T>): T | undefined {
  * Explains why the gateway refused a token, or why it read no roles. The console reads it with the same settings.
  * Rejects if it needs userinfo that cannot be read.
  */
-export async function explainToken(token: string, provider: SignInProvider, now: number): Promise<SignInRefusal> {
+export async function explainToken(
+  token: string,
+  provider: SignInProvider,
+  { now, isRefused }: { readonly now: number; readonly isRefused: boolean },
+): Promise<SignInRefusal> {
   const sources = { keysOf: openKeySet, readUserinfo: createUserinfoReader() }
   const check = await inspectToken(token, [provider], now, sources)
   if (check.kind === 'refused') return check.refusal
-  return (
-    check.person.withoutRoles ?? {
-      code: 'tenant_unknown',
-      found: shorten(check.person.grants.map(({ tenant }) => tenant).join(', ')),
-    }
-  )
+  const { withoutRoles, grants } = check.person
+  // The gateway refuses nobody for the lack of roles.
+  if (withoutRoles !== undefined && !isRefused) return withoutRoles
+  return { code: 'tenant_unknown', found: shorten(grants.map(({ tenant }) => tenant).join(', ')) }
 }
