@@ -64,9 +64,13 @@ async function provision(person: string, fields: Record<string, unknown> = {}, k
   return userSchema.parse((await scim('POST', '/Users', user, key)).json).id
 }
 
+const activeAs = (active: boolean) => ({
+  schemas: [patchUrn],
+  Operations: [{ op: 'replace', path: 'active', value: active }],
+})
+
 async function setActive(id: string, active: boolean): Promise<void> {
-  const body = { schemas: [patchUrn], Operations: [{ op: 'replace', path: 'active', value: active }] }
-  await scim('PATCH', `/Users/${id}`, body)
+  await scim('PATCH', `/Users/${id}`, activeAs(active))
 }
 
 async function tokenOf(person: string, tenant = bank, roles = ['admin']): Promise<string> {
@@ -140,6 +144,32 @@ describe('a person whom SCIM made inactive', () => {
     await untilEverywhere(token, 'person_inactive')
     await stack.restart('sync')
     expect(await askAll(token)).toEqual(['person_inactive'])
+  })
+
+  test.each([
+    ['deactivation', 'PATCH'],
+    ['deletion', 'DELETE'],
+  ] as const)('is out after a %s that the audit universe cannot apply', async (what, method) => {
+    const id = await provision(what)
+    const token = await tokenOf(what)
+    expect(await askAll(token)).toEqual([200])
+    stack.process('universe').kill('SIGKILL')
+    const body = method === 'PATCH' ? { body: JSON.stringify(activeAs(false)) } : {}
+    const headers = { authorization: `Bearer ${scimKey}`, 'content-type': 'application/scim+json' }
+    const failed = await send(stack.gateways[0] ?? '', `/scim/v2/Users/${id}`, { method, headers, ...body })
+    expect(failed.status, failed.text).toBeGreaterThanOrEqual(500)
+    await untilEverywhere(token, 'person_inactive')
+    await stack.restart('universe')
+    // The directory repeats it, or takes it back.
+    await setActive(id, false)
+    expect(await askAll(token)).toEqual(['person_inactive'])
+    await setActive(id, true)
+    await untilEverywhere(token, 200)
+  })
+
+  test('is out from the first request, if that was before the first sign-in', async () => {
+    await provision('mona', { active: false })
+    expect(await askAll(await tokenOf('mona'))).toEqual(['person_inactive'])
   })
 
   test('stays out by the name of before, and nobody else does', async () => {

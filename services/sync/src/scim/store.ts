@@ -323,6 +323,19 @@ export async function touchUser(tx: Tx, id: string, version: number): Promise<bo
   return (await tx.execute(touch([id, version]))) > 0
 }
 
+const endAccess = statement(
+  'sync_scim_end_access',
+  `
+  update tenancy.directory_name as d
+  set is_active = false
+  where d.person_id = $1::uuid and d.is_active`,
+)
+
+/** Ends the person's access before the user is stored. A later change of the user publishes the stored state again. */
+export async function endUserAccess(tx: Tx, id: string): Promise<void> {
+  await tx.execute(endAccess([id]))
+}
+
 /** Returns false if the user no longer has this version. */
 export async function deleteUser(tx: Tx, id: string, version: number): Promise<boolean> {
   if ((await tx.execute(remove([id, version]))) === 0) return false

@@ -15,6 +15,7 @@ import {
   type StoredUser,
   type Tx,
   deleteUser,
+  endUserAccess,
   findTaken,
   findUser,
   insertUser,
@@ -103,6 +104,8 @@ async function makePlan(
     throw problem('precondition_failed', { detail: 'The user has changed. Read it again and repeat your change.' })
   }
   const after = change(before)
+  // The universe may refuse the change, or be away.
+  if (before?.active === true && after?.facts.active !== true) await endUserAccess(tx, before.id)
   const userId = before?.id ?? crypto.randomUUID()
   const personKey = await resolvePersonKey(tx, before, after, userId)
   const earlier = before === undefined ? undefined : readUser(before.content, before.active)
