@@ -57,6 +57,8 @@ END),
   constraint api_key_tenant_fk FOREIGN KEY (tenant_id) REFERENCES keys.tenant(tenant_id)
 );
 CREATE INDEX api_key_by_expiry ON keys.api_key USING btree (tenant_id, expires_at) WHERE (revoked_at IS NULL);
+CREATE INDEX api_key_expires ON keys.api_key USING btree (tenant_id, expires_at);
+CREATE INDEX api_key_last_used ON keys.api_key USING btree (tenant_id, COALESCE(last_used_at, '-infinity'::timestamp with time zone));
 CREATE INDEX api_key_of_owner ON keys.api_key USING btree (tenant_id, COALESCE(owner_id, owner_contact), id);
 CREATE INDEX api_key_successor ON keys.api_key USING btree (tenant_id, rotated_from) WHERE (rotated_from IS NOT NULL);
 CREATE TRIGGER api_key_change_is_assessed AFTER UPDATE ON keys.api_key REFERENCING OLD TABLE AS before NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION keys.assess_changed_keys();
@@ -239,7 +241,7 @@ create table keys.api_key_health (
   key_id uuid not null,
   reason text not null,
   constraint api_key_health_pk PRIMARY KEY (tenant_id, key_id, reason),
-  constraint api_key_health_reason_known CHECK ((reason = ANY (ARRAY['never_used'::text, 'idle'::text, 'expiring'::text, 'rotation_due'::text, 'rotated_in_use'::text, 'wildcard'::text, 'no_address_limit'::text, 'owner_left'::text, 'outside_policy'::text]))),
+  constraint api_key_health_reason_known CHECK ((reason = ANY (ARRAY['never_used'::text, 'idle'::text, 'expiring'::text, 'rotation_due'::text, 'rotated_in_use'::text, 'wildcard'::text, 'no_address_limit'::text, 'owner_left'::text, 'outside_policy'::text, 'unneeded_scopes'::text, 'refused_often'::text]))),
   constraint api_key_health_key_fk FOREIGN KEY (tenant_id, key_id) REFERENCES keys.api_key(tenant_id, id)
 );
 CREATE INDEX api_key_health_by_reason ON keys.api_key_health USING btree (tenant_id, reason, key_id);
@@ -745,6 +747,7 @@ begin
 
   with facts as (
     select k.id, k.created_at, k.expires_at, k.last_used_at, k.scopes, k.allowed_addresses, k.made_for, k.owner_type,
+           k.last_refused_at, greatest(k.created_at, w.counted_from) + interval '30 days' as counted_at,
            s.created_at as successor_at,
            t.rotation_days * interval '1 day' as rotation_age,
            t.max_key_days * interval '24 hours' as longest, t.required_addresses, t.forbid_wildcards, t.require_owner,
@@ -756,6 +759,7 @@ begin
                 and m.left_at is not null) as has_left
       from keys.api_key as k
       join keys.tenant as t on t.tenant_id = k.tenant_id
+     cross join keys.usage_watch as w
       left join lateral (
              select n.created_at
                from keys.api_key as n
@@ -778,6 +782,11 @@ begin
              ('expiring', f.expires_at <= moment + interval '30 days' and f.successor_at is null),
              ('rotation_due', f.created_at <= moment - f.rotation_age and f.successor_at is null),
              ('rotated_in_use', f.last_used_at > f.successor_at),
+             ('unneeded_scopes',
+              case when f.counted_at <= moment and f.last_used_at > moment - interval '31 days'
+                then keys.has_unneeded_scopes(of_tenant, f.id, f.scopes) else false end),
+             ('refused_often',
+              case when f.last_refused_at > moment - interval '8 days' then keys.is_refused_often(of_tenant, f.id) else false end),
              ('wildcard', keys.has_wildcard(f.scopes)),
              ('no_address_limit', pg_catalog.cardinality(f.allowed_addresses) = 0),
              ('owner_left', f.has_left),
@@ -804,7 +813,10 @@ begin
             cross join lateral (values
                     (f.expires_at), (f.expires_at - interval '30 days'), (f.created_at + interval '1 day'),
                     (f.created_at + f.rotation_age), (f.last_used_at + interval '90 days'),
-                    (case when f.successor_at is not null then moment + interval '1 minute' end)) as n (at)
+                    (case when f.successor_at is not null then moment + interval '1 minute' end),
+                    (f.counted_at),
+                    (case when f.last_used_at > moment - interval '31 days' or f.last_refused_at > moment - interval '8 days'
+                       then moment + interval '1 day' end)) as n (at)
             where f.id = r.key_id
               and n.at > moment), 'infinity')
    where r.tenant_id = of_tenant
@@ -1296,6 +1308,19 @@ $function$;
 grant execute on routine keys.guard_tenant() to postern_keys;
 grant execute on routine keys.guard_tenant() to postern_keys_definer;
 
+CREATE OR REPLACE FUNCTION keys.has_unneeded_scopes(of_tenant uuid, of_key uuid, granted text[])
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+ SET search_path TO ''
+AS $function$
+  select pg_catalog.cardinality(keys.list_unneeded_scopes(of_tenant, of_key, granted)) between 1 and (
+    select pg_catalog.count(*) - 1
+      from pg_catalog.unnest(array['read:universe', 'read:findings', 'write:evidence', 'write:findings', 'admin:sync']) as s (name)
+     where granted operator(pg_catalog.&&) array[s.name, pg_catalog.split_part(s.name, ':', 1) || ':*', '*'])
+$function$;
+grant execute on routine keys.has_unneeded_scopes(uuid,uuid,text[]) to postern_keys_definer;
+
 CREATE OR REPLACE FUNCTION keys.has_wildcard(scopes text[])
  RETURNS boolean
  LANGUAGE sql
@@ -1326,6 +1351,28 @@ AS $function$
    order by d.address is not null, d.attempts, d.address
 $function$;
 alter routine keys.insert_denials(uuid,uuid,text,bigint,jsonb) owner to postern_keys_definer;
+
+CREATE OR REPLACE FUNCTION keys.is_refused_often(of_tenant uuid, of_key uuid)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+ SET search_path TO ''
+AS $function$
+  with refused as (
+    select coalesce(pg_catalog.sum(r.refusals), 0) as refusals
+      from keys.api_key_refusal_count as r
+     where r.tenant_id = of_tenant
+       and r.key_id = of_key
+       and r.day > (pg_catalog.clock_timestamp() at time zone 'UTC')::pg_catalog.date - 7)
+  select refused.refusals >= 50 and refused.refusals * 9 >= (
+           select coalesce(pg_catalog.sum(u.requests), 0)
+             from keys.api_key_use as u
+            where u.tenant_id = of_tenant
+              and u.key_id = of_key
+              and u.day > (pg_catalog.clock_timestamp() at time zone 'UTC')::pg_catalog.date - 7)
+    from refused
+$function$;
+grant execute on routine keys.is_refused_often(uuid,uuid) to postern_keys_definer;
 
 CREATE OR REPLACE FUNCTION keys.last_key_change(wanted bytea)
  RETURNS TABLE(seq bigint, version integer, revoked boolean)
@@ -2059,6 +2106,78 @@ end
 $function$;
 alter routine keys.review_keys(integer) owner to postern_keys_definer;
 grant execute on routine keys.review_keys(integer) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.review_new_routes(uses jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  today constant pg_catalog.date := (pg_catalog.clock_timestamp() at time zone 'UTC')::pg_catalog.date;
+begin
+  with fresh as (
+    select distinct u."tenantId" as tenant_id, u."keyId" as key_id
+      from pg_catalog.jsonb_to_recordset(uses) as u ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid, routes pg_catalog.jsonb)
+     cross join lateral pg_catalog.jsonb_object_keys(u.routes) as r (route)
+     where case
+             when exists (
+                    select
+                      from keys.api_key_use as n
+                     where (n.tenant_id, n.key_id, n.day, n.route) = (u."tenantId", u."keyId", today, r.route)) then false
+             else not exists (
+                    select
+                      from keys.api_key_use as n
+                     where n.tenant_id = u."tenantId"
+                       and n.key_id = u."keyId"
+                       and n.day > today - 30
+                       and n.route = r.route)
+           end),
+  locked as (
+    select r.tenant_id, r.key_id
+      from keys.api_key_review as r
+      join fresh on fresh.tenant_id = r.tenant_id and fresh.key_id = r.key_id
+     order by r.tenant_id, r.key_id
+       for update of r)
+  update keys.api_key_review as r
+     set review_at = least(r.review_at, pg_catalog.clock_timestamp())
+    from locked
+   where r.tenant_id = locked.tenant_id
+     and r.key_id = locked.key_id;
+end
+$function$;
+alter routine keys.review_new_routes(jsonb) owner to postern_keys_definer;
+grant execute on routine keys.review_new_routes(jsonb) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.review_refused(refusals jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  with locked as (
+    select r.tenant_id, r.key_id
+      from keys.api_key_review as r
+     where (r.tenant_id, r.key_id) in (
+             select c."tenantId", c."keyId"
+               from pg_catalog.jsonb_to_recordset(refusals) as c ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid))
+       and r.review_at > pg_catalog.clock_timestamp() + interval '1 minute'
+       and not exists (
+             select
+               from keys.api_key_health as h
+              where (h.tenant_id, h.key_id, h.reason) = (r.tenant_id, r.key_id, 'refused_often'))
+     order by r.tenant_id, r.key_id
+       for update of r)
+  update keys.api_key_review as r
+     set review_at = pg_catalog.clock_timestamp() + interval '1 minute'
+    from locked
+   where r.tenant_id = locked.tenant_id
+     and r.key_id = locked.key_id;
+end
+$function$;
+alter routine keys.review_refused(jsonb) owner to postern_keys_definer;
+grant execute on routine keys.review_refused(jsonb) to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.revoke_leaked_keys(hashes bytea[], details jsonb[], reporter_id text, reporter_label text, reporter_address text)
  RETURNS TABLE(hash bytea, id uuid, tenant_id uuid, revoked_now boolean)

@@ -69,6 +69,8 @@ const allowances = {
     'keys.note_expiring()': 'housekeeping: gives nothing',
     'keys.set_routes(jsonb)': 'writes the routes of the release, which concern no tenant',
     'keys.watch_usage()': 'housekeeping: gives nothing',
+    'keys.review_new_routes(jsonb)': 'as uses',
+    'keys.review_refused(jsonb)': 'as uses',
     'findings.note_overdue()': 'housekeeping: gives nothing',
     'keys.review_keys(integer)': 'housekeeping: gives a number',
     'keys.assess_changed_keys()': 'a trigger; nobody calls it',

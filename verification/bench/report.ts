@@ -8,6 +8,7 @@ import type { Neighbour } from './neighbour.ts'
 import type { ParallelWrites } from './parallel-writes.ts'
 import type { HotKeys } from './hot-keys.ts'
 import type { ListResult } from './list.ts'
+import type { KeysSpeed } from './keys.ts'
 import type { ManyKeys } from './many-keys.ts'
 import type { Parts } from './parts.ts'
 import type { RevocationLatency } from './revocation.ts'
@@ -37,6 +38,7 @@ export interface Figures {
   readonly 'cold-start': ColdStart
   readonly 'hot-keys': readonly HotKeys[]
   readonly 'many-keys': readonly ManyKeys[]
+  readonly keys: KeysSpeed
   readonly list: ListResult
   readonly upload: UploadResult
   readonly sync: SyncSpeed
@@ -104,6 +106,7 @@ export function printResults(results: Results): void {
   if (parts['cold-start'] !== undefined) printColdStart(parts['cold-start'].figures)
   for (const sides of parts['hot-keys']?.figures ?? []) printHotKeys(sides)
   if (parts['many-keys'] !== undefined) printManyKeys(parts['many-keys'].figures)
+  if (parts.keys !== undefined) printKeys(parts.keys.figures)
   if (parts.list !== undefined) printList(parts.list.figures)
   if (parts.upload !== undefined) printUpload(parts.upload.figures)
   if (parts.sync !== undefined) printSync(parts.sync.figures)
@@ -116,6 +119,11 @@ export function printResults(results: Results): void {
   if (parts.revocation !== undefined) printRevocation(parts.revocation.figures)
   for (const [part, lines] of Object.entries(boundsOf(results)))
     for (const line of lines) console.log(`  ${part}: ${line}`)
+}
+
+function printKeys({ keys, plainPage, ratios, counts }: KeysSpeed): void {
+  title(`Pages of 100 of ${keys} keys; the plain page takes ${plainPage} ms, the counts of key health ${counts} ms`)
+  table(['filter', '÷ the plain page'], Object.entries(ratios))
 }
 
 function printComparison(comparison: Comparison): void {

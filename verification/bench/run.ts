@@ -12,6 +12,7 @@ import { measureList } from './list.ts'
 import { measureFindingsScale } from './findings-scale.ts'
 import { measureSync, measureSyncMemory } from './sync.ts'
 import { measureUpload } from './upload.ts'
+import { measureKeys } from './keys.ts'
 import { measureManyKeys } from './many-keys.ts'
 import { measureNeighbour } from './neighbour.ts'
 import { measureParallelWrites } from './parallel-writes.ts'
@@ -202,6 +203,7 @@ const measurements: { readonly [Part in keyof Figures]: (bench: Bench) => Promis
       seconds: plan.seconds,
       fillSeconds: plan.fillSeconds,
     }),
+  keys: async ({ system }) => await measureKeys(system, { keys: tiny ? 1000 : 100_000, rounds: isWhole ? 100 : 30 }),
   list: async ({ system }) => await measureList(system, { rows: 2000, repeats: 100, rounds: isWhole ? 25 : 3 }),
   upload: async ({ system, home }) =>
     await measureUpload(system, { folder: home, mebibytes: isWhole ? 1024 : 64, rounds: 3 }),

@@ -23,6 +23,10 @@ export function boundsOf({ parts }: Pick<Results, 'parts'>): Readonly<Record<str
     revocation: (parts.revocation?.figures ?? []).flatMap(({ gateways, redis, success }) =>
       atMost(`ms of a revocation at ${gateways} gateways, Redis ${redis}, p99`, 1000, success.p99),
     ),
+    keys: [
+      ...atMost('page of a filter ÷ plain page of keys', 1.5, parts.keys?.figures.worst),
+      ...atMost('ms of the counts of key health', 300, parts.keys?.figures.counts),
+    ],
     list: list(parts.list?.figures),
     upload:
       upload?.ratio === undefined ? [] : [verdict('at least 0.6 of nginx', upload.ratio >= 0.6, String(upload.ratio))],

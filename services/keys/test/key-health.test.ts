@@ -3,11 +3,15 @@ import { internalPaths } from '@postern/contracts/internal'
 import type { Principal } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { reviewKeys } from '../src/health/store.ts'
+import { scopesOfRoutes } from '../src/right-sizing/right-size.ts'
+import { setRoutes } from '../src/right-sizing/store.ts'
 import { type KeysUnderTest, keyBody, newKey, newTenant, path, revoke, sql, startKeys } from './service.ts'
 
 let service: KeysUnderTest
 beforeAll(async () => {
   service = await startKeys()
+  // As housekeeping does.
+  await service.asService.system(async (tx) => await setRoutes(tx, scopesOfRoutes))
 })
 afterAll(async () => await service.close())
 
@@ -34,10 +38,36 @@ async function idsWith(admin: Principal, query: string): Promise<string[]> {
   return Array.isArray(json) ? json.map(({ id }: { id: string }) => id) : []
 }
 
-async function use({ tenantId }: Principal, keyId: string): Promise<void> {
+async function use({ tenantId }: Principal, keyId: string, route = 'findings.list', count = 1): Promise<void> {
   const lastUsedAt = Date.now()
-  const uses = [{ keyId, tenantId, address: '203.0.113.7', lastUsedAt, count: 1, routes: { 'findings.list': 1 } }]
+  const uses = [{ keyId, tenantId, address: '203.0.113.7', lastUsedAt, count, routes: { [route]: count } }]
   await service.ask(internalPaths.usage, { uses, denials: [] })
+}
+
+async function refuseRequests({ tenantId }: Principal, keyId: string, count: number): Promise<void> {
+  const [at, address, code] = [Date.now(), '203.0.113.7', 'insufficient_scope']
+  const counts = [{ code, route: 'universe.list-entities', address, count, firstAt: at, lastAt: at }]
+  const refusals = [{ keyId, tenantId, counts, recent: [] }]
+  await service.ask(internalPaths.usage, {
+    uses: [{ keyId, tenantId, address, lastUsedAt: at, count, routes: {} }],
+    denials: [],
+    refusals,
+  })
+}
+
+/** Reviews a key that a report has scheduled for the next minute. */
+async function reviewSoon(id: string): Promise<void> {
+  await service.asSuperuser.system(
+    async (tx) =>
+      await tx.execute(
+        sql(
+          `update keys.api_key_review set review_at = now()
+            where key_id = $1 and review_at <= now() + interval '1 minute'`,
+          id,
+        ),
+      ),
+  )
+  await review()
 }
 
 async function setPolicy(admin: Principal, body: unknown) {
@@ -71,6 +101,46 @@ describe('a key needs a look', () => {
     await revoke(service, admin, id)
     expect(await reasonsOf(admin)).toEqual({})
     expect(await idsWith(admin, `health=${reason}`)).toEqual([])
+  })
+
+  test('while it does not need some of its scopes, until it uses them', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin, { ...calm, scopes: ['read:findings', 'read:universe'] })
+    await use(admin, id)
+    await age(admin, id, `created_at = now() - interval '29 days'`)
+    expect(await reasonsOf(admin)).toEqual({})
+    await age(admin, id, `created_at = now() - interval '31 days'`)
+    expect(await idsWith(admin, 'health=unneeded_scopes')).toEqual([id])
+    await use(admin, id, 'universe.list-entities')
+    await review()
+    expect(await reasonsOf(admin)).toEqual({})
+  })
+
+  test('if it has more scopes than it uses, until it is narrowed', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin, { ...calm, scopes: ['read:findings', 'read:universe'] })
+    await use(admin, id)
+    await age(admin, id, `created_at = now() - interval '31 days'`)
+    expect(await idsWith(admin, 'health=unneeded_scopes')).toEqual([id])
+    const body = { scopes: ['read:findings'] }
+    await service.call(admin, 'PATCH', `${path}/${id}`, { body, headers: { 'if-match': '*' } })
+    expect(await reasonsOf(admin)).toEqual({})
+  })
+
+  test('if one of ten of its requests was refused, and at least 50', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin, calm)
+    await use(admin, id)
+    const refuse = async (times: number) => await refuseRequests(admin, id, times)
+    await refuse(49)
+    await reviewSoon(id)
+    expect(await reasonsOf(admin)).toEqual({})
+    await refuse(1)
+    await reviewSoon(id)
+    expect(await idsWith(admin, 'health=refused_often')).toEqual([id])
+    await use(admin, id, 'findings.list', 451)
+    await age(admin, id, 'label = label')
+    expect(await reasonsOf(admin)).toEqual({})
   })
 
   test('as never used until its first use', async () => {
@@ -134,6 +204,24 @@ test('counts and lists contain no keys of another tenant', async () => {
   await newKey(service, other)
   expect(await reasonsOf(admin)).toEqual({ no_address_limit: 1 })
   expect(await idsWith(admin, 'health=no_address_limit&count=true')).toEqual([own.id])
+})
+
+test('keys with one of several reasons are listed and counted once', async () => {
+  const admin = await newTenant(service)
+  const both = await newKey(service, admin, { scopes: ['read:*'] })
+  const one = await newKey(service, admin, { ...calm, scopes: ['read:*'] })
+  const other = await newKey(service, admin)
+  await newKey(service, admin, calm)
+  for (const query of ['health=wildcard,no_address_limit', 'health=wildcard&health=no_address_limit']) {
+    const { headers, json } = await service.call(admin, 'GET', `${path}?${query}&count=true`)
+    expect(json).toMatchObject([{ id: other.id }, { id: one.id }, { id: both.id }])
+    expect(headers['x-total-count']).toBe('3')
+  }
+  expect(await idsWith(admin, 'health=wildcard,no_address_limit&scope=read:universe')).toEqual([one.id, both.id])
+  expect((await service.call(admin, 'GET', `${path}?health=wildcard,unknown`)).status).toBe(400)
+  const filter = { health: ['wildcard', 'no_address_limit'] }
+  const preview = await service.call(admin, 'POST', `${path}/bulk/preview`, { body: { filter } })
+  expect(preview).toMatchObject({ status: 200, json: { active: 3 } })
 })
 
 test('keys of a reason are listed in pages with other filters', async () => {

@@ -412,6 +412,8 @@ describe('PostgreSQL isolates tenants', () => {
           'keys.note_expiring()',
           'keys.set_routes(jsonb)',
           'keys.watch_usage()',
+          'keys.review_new_routes(jsonb)',
+          'keys.review_refused(jsonb)',
           'keys.review_keys(integer)',
           'keys.assess_changed_keys()',
           'keys.assess_keys_of_member()',

@@ -121,7 +121,7 @@ class ApiKeyFilter(TypedDict, total=False):
     state: List[Literal["active", "expired", "revoked"]]
     label: str
     owner: str
-    health: Literal["owner_left", "rotated_in_use", "expiring", "outside_policy", "never_used", "idle", "rotation_due", "wildcard", "no_address_limit"]
+    health: Literal["owner_left", "rotated_in_use", "expiring", "outside_policy", "never_used", "idle", "refused_often", "rotation_due", "unneeded_scopes", "wildcard", "no_address_limit"] | List[Literal["owner_left", "rotated_in_use", "expiring", "outside_policy", "never_used", "idle", "refused_often", "rotation_due", "unneeded_scopes", "wildcard", "no_address_limit"]]
     expires_before: str
     unused_since: str
 
@@ -1053,7 +1053,7 @@ class HierarchyTreeNode(TypedDict):
 
 
 class KeyHealthReasonsItem(TypedDict):
-    reason: Literal["owner_left", "rotated_in_use", "expiring", "outside_policy", "never_used", "idle", "rotation_due", "wildcard", "no_address_limit"]
+    reason: Literal["owner_left", "rotated_in_use", "expiring", "outside_policy", "never_used", "idle", "refused_often", "rotation_due", "unneeded_scopes", "wildcard", "no_address_limit"]
     keys: int
 
 

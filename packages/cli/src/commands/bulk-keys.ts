@@ -22,7 +22,7 @@ interface BulkOptions extends OutputOptions, OwnerOptions {
   readonly ownedBy?: string
   readonly labelContains?: string
   readonly state?: readonly string[]
-  readonly health?: string
+  readonly health?: readonly string[]
   readonly unusedSince?: string
   readonly reason?: string
   readonly expires?: string
@@ -57,7 +57,7 @@ export async function changeKeys(context: CommandContext, action: string, option
 function parseSelection(options: BulkOptions): object {
   const { id, ownedBy, labelContains, state, health, unusedSince } = options
   if (state !== undefined) assertWords('--state', state, keyStates)
-  if (health !== undefined) assertWords('--health', [health], healthReasons)
+  if (health !== undefined) assertWords('--health', health, healthReasons)
   const filter = {
     ...(state === undefined ? {} : { state }),
     ...(ownedBy === undefined ? {} : { owner: ownedBy }),

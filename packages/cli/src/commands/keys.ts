@@ -70,7 +70,7 @@ export async function listKeys(
     readonly scope?: readonly string[]
     readonly label?: string
     readonly owner?: string
-    readonly health?: string
+    readonly health?: readonly string[]
     readonly expiresBefore?: string
     readonly unusedSince?: string
     readonly limit?: number
@@ -78,13 +78,13 @@ export async function listKeys(
 ): Promise<void> {
   assertWords('--state', options.state ?? [], keyStates)
   assertWords('--scope', options.scope ?? [], grantableScopes)
-  if (options.health !== undefined) assertWords('--health', [options.health], healthReasons)
+  assertWords('--health', options.health ?? [], healthReasons)
   const query = new URLSearchParams()
   if (options.state !== undefined) query.set('state', options.state.join(','))
   if (options.scope !== undefined) query.set('scope', options.scope.join(','))
   if (options.label !== undefined) query.set('label', options.label)
   if (options.owner !== undefined) query.set('owner', options.owner)
-  if (options.health !== undefined) query.set('health', options.health)
+  if (options.health !== undefined) query.set('health', options.health.join(','))
   if (options.expiresBefore !== undefined)
     query.set('expires_before', parseEnd(options.expiresBefore, '--expires-before'))
   if (options.unusedSince !== undefined) query.set('unused_since', parseEnd(options.unusedSince, '--unused-since'))

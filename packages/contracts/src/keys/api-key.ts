@@ -187,10 +187,9 @@ export const listApiKeysQuery = z.strictObject({
       description: 'Keys of this owner: the id of a person, or the e-mail address of a team',
       examples: ['amara.osei'],
     }),
-  health: z
-    .enum(healthReasons)
+  health: anyOf(healthReasons)
     .optional()
-    .meta({ description: `Active keys with this reason. ${healthReasonList}. Accurate to a minute` }),
+    .meta({ description: `Active keys with one of these reasons. ${healthReasonList}. Accurate to a minute` }),
   expires_before: momentSchema.optional().meta({ description: 'Keys that expire before this time' }),
   unused_since: momentSchema.optional().meta({ description: 'Keys without a request since this time' }),
 })

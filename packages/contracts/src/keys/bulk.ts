@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { conditional, memberIs, requiredMembers } from '../conditional-schema.ts'
 import { line, momentSchema, timestampSchema, uuidSchema } from '../common.ts'
 import { apiKeySchema, enforcementSchema, keyStates } from './api-key.ts'
-import { healthReasonList, healthReasons } from './health.ts'
+import { healthReasons } from './health.ts'
 import { maxBulkKeys } from './limits.ts'
 import { ownerChoiceSchema } from './owner.ts'
 
@@ -24,9 +24,9 @@ const filterSchema = z
         examples: ['amara.osei'],
       }),
     health: z
-      .enum(healthReasons)
+      .union([z.enum(healthReasons), z.array(z.enum(healthReasons)).min(1).max(healthReasons.length)])
       .optional()
-      .meta({ description: `Active keys with this reason. ${healthReasonList}` }),
+      .meta({ description: 'Active keys with one of these reasons, as in the list' }),
     expires_before: momentSchema.optional().meta({ description: 'Keys that expire before this time' }),
     unused_since: momentSchema.optional().meta({ description: 'Keys without a request since this time' }),
   })

@@ -7,7 +7,9 @@ export const healthReasons = [
   'outside_policy',
   'never_used',
   'idle',
+  'refused_often',
   'rotation_due',
+  'unneeded_scopes',
   'wildcard',
   'no_address_limit',
 ] as const
@@ -21,6 +23,8 @@ const descriptions: Readonly<Record<HealthReason, string>> = {
   never_used: 'not used since its creation more than a day ago',
   idle: 'not used for 90 days',
   rotation_due: 'older than `rotation_days` of the key policy and has no replacement',
+  refused_often: 'at least 50 requests in the last seven days, and one of ten, were refused',
+  unneeded_scopes: 'has scopes that it did not need in 30 days',
   wildcard: 'has a scope with a wildcard',
   no_address_limit: 'can be used from any address',
 }

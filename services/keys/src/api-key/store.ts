@@ -345,70 +345,110 @@ export interface KeyFilter {
   readonly label: string | undefined
   /** The id of a person or the e-mail address of a team. */
   readonly owner: string | undefined
-  readonly health: HealthReason | undefined
+  /** Matches active keys with one of these reasons. */
+  readonly health: readonly HealthReason[] | undefined
   /** RFC 3339, as is `unusedSince`. */
   readonly expiresBefore: string | undefined
   readonly unusedSince: string | undefined
 }
 
-const selected = `
-      ($1::text[] is null
-       or case when k.revoked_at is not null then 'revoked'
-               when k.expires_at <= clock_timestamp() then 'expired'
-               else 'active'
-          end = any ($1))
-  and ($2::text[] is null or k.scopes && $2)
-  and ($3::text is null or k.label ilike $3)
-  and ($4::text is null or coalesce(k.owner_id, k.owner_contact) = $4)
-  and ($5::timestamptz is null or k.expires_at < $5)
-  and ($6::timestamptz is null or k.last_used_at is null or k.last_used_at < $6)`
+interface Condition {
+  readonly value: unknown
+  /** `at` is the place of the value. */
+  text(at: string): string
+}
+
+/** Only the conditions of the filter are in the statement, so that PostgreSQL can choose an index for them. */
+function conditionsOf(filter: KeyFilter): Readonly<Record<string, Condition>> {
+  const { states, scopes, label, owner, expiresBefore, unusedSince } = filter
+  return {
+    state: {
+      value: states,
+      text: (at) => `
+        case when k.revoked_at is not null then 'revoked' when k.expires_at <= clock_timestamp() then 'expired' else 'active' end
+          = any (${at}::text[])`,
+    },
+    scope: { value: scopes?.flatMap(scopesWith), text: (at) => `k.scopes && ${at}::text[]` },
+    label: {
+      value: label === undefined ? undefined : `%${label.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`,
+      text: (at) => `k.label ilike ${at}`,
+    },
+    owner: { value: owner, text: (at) => `coalesce(k.owner_id, k.owner_contact) = ${at}` },
+    expires: { value: expiresBefore, text: (at) => `k.expires_at < ${at}::timestamptz` },
+    unused: { value: unusedSince, text: (at) => `coalesce(k.last_used_at, '-infinity') < ${at}::timestamptz` },
+  }
+}
+
+function selectionOf(filter: KeyFilter, firstPlace: number) {
+  const given = Object.entries(conditionsOf(filter)).filter(([, { value }]) => value !== undefined)
+  return {
+    /** For the name of the statement. */
+    suffix: given.map(([word]) => `_${word}`).join(''),
+    where: given.map(([, { text }], place) => ` and ${text(`$${firstPlace + place}`)}`).join(''),
+    values: given.map(([, { value }]) => value),
+  }
+}
 
 /**
- * Lists keys after the id `after`, newest first: UUIDv7 ids grow with time. Scans api_key_pk backwards, or
- * api_key_health_by_reason if a reason is asked for.
+ * Lists keys after the id `after`, newest first: UUIDv7 ids grow with time. Served by api_key_pk, api_key_expires or
+ * api_key_last_used, or for each reason by api_key_health_by_reason.
  */
 export async function listKeys(
   tx: Tx,
   filter: KeyFilter,
   page: { readonly after: string | undefined; readonly limit: number },
 ): Promise<StoredKey[]> {
-  const isOfReason = filter.health !== undefined
+  const reasons = filter.health
+  const { suffix, where, values } = selectionOf(filter, reasons === undefined ? 3 : 4)
+  const ofReason = `
+             cross join lateral (
+                     select h.key_id as id
+                       from keys.api_key_health as h${
+                         where === '' ? '' : ' join keys.api_key as k on k.tenant_id = h.tenant_id and k.id = h.key_id'
+                       }
+                      where h.reason = r.reason
+                        and ($1::uuid is null or h.key_id < $1)${where}
+                      order by h.key_id desc
+                      limit $2) as k`
   const rows = await tx.query<KeyRow>({
-    name: isOfReason ? 'keys_list_keys_of_reason' : 'keys_list_keys',
-    text: isOfReason
-      ? `
+    name: `keys_list_keys${reasons === undefined ? '' : '_of_reasons'}${suffix}`,
+    // The ids first: an index can have them all.
+    text: `
+      with found as (
+        select ${reasons === undefined ? 'k.id' : 'distinct k.id'}
+          from ${reasons === undefined ? 'keys.api_key as k' : `unnest($3::text[]) as r (reason)${ofReason}`}
+         where ($1::uuid is null or k.id < $1)${reasons === undefined ? where : ''}
+         order by k.id desc
+         limit $2)
       select ${columns}
-        from keys.api_key_health as h
-        join keys.api_key as k on k.tenant_id = h.tenant_id and k.id = h.key_id
-       where h.reason = $9
-         and ($7::uuid is null or h.key_id < $7)
-         and ${selected}
-       order by h.key_id desc
-       limit $8`
-      : `
-      select ${columns}
-        from keys.api_key as k
-       where ${selected}
-         and ($7::uuid is null or k.id < $7)
-       order by k.id desc
-       limit $8`,
-    values: [...filterValues(filter), page.after ?? null, page.limit, ...(isOfReason ? [filter.health] : [])],
+        from found
+        join keys.api_key as k on k.id = found.id
+       order by k.id desc`,
+    values: [page.after ?? null, page.limit, ...(reasons === undefined ? [] : [reasons]), ...values],
   })
   return rows.map(toKey)
 }
 
 export async function countKeys(tx: Tx, filter: KeyFilter): Promise<number> {
-  const isOfReason = filter.health !== undefined
-  const [row] = await tx.query<{ count: number }>({
-    name: isOfReason ? 'keys_count_keys_of_reason' : 'keys_count_keys',
-    text: isOfReason
-      ? `select count(*)::float8 as count
-           from keys.api_key_health as h
-           join keys.api_key as k on k.tenant_id = h.tenant_id and k.id = h.key_id
-          where h.reason = $7 and ${selected}`
-      : `select count(*)::float8 as count from keys.api_key as k where ${selected}`,
-    values: [...filterValues(filter), ...(isOfReason ? [filter.health] : [])],
-  })
+  const reasons = filter.health
+  const { suffix, where, values } = selectionOf(filter, reasons === undefined ? 1 : 2)
+  const [row] = await tx.query<{ count: number }>(
+    reasons === undefined
+      ? {
+          name: `keys_count_keys${suffix}`,
+          text: `select count(*)::float8 as count from keys.api_key as k where true${where}`,
+          values,
+        }
+      : {
+          name: `keys_count_keys_of_reasons${suffix}`,
+          text: `
+            select count(*)::float8 as count
+              from (select distinct h.tenant_id, h.key_id from keys.api_key_health as h where h.reason = any ($1)) as h
+              join keys.api_key as k on k.tenant_id = h.tenant_id and k.id = h.key_id
+             where true${where}`,
+          values: [reasons, ...values],
+        },
+  )
   return row?.count ?? 0
 }
 
@@ -423,17 +463,6 @@ export async function countActiveKeys(tx: Tx): Promise<number> {
     values: [],
   })
   return row?.count ?? 0
-}
-
-function filterValues({ states, scopes, label, owner, expiresBefore, unusedSince }: KeyFilter): unknown[] {
-  return [
-    states ?? null,
-    scopes?.flatMap(scopesWith) ?? null,
-    label === undefined ? null : `%${label.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`,
-    owner ?? null,
-    expiresBefore ?? null,
-    unusedSince ?? null,
-  ]
 }
 
 function ownerValues(owner: Owner | null): unknown[] {

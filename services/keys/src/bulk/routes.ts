@@ -187,7 +187,7 @@ function toKeyFilter(given: ApiKeyFilter): KeyFilter {
     scopes: undefined,
     label: given.label,
     owner: given.owner,
-    health: given.health,
+    health: typeof given.health === 'string' ? [given.health] : given.health,
     expiresBefore: given.expires_before,
     unusedSince: given.unused_since,
   }

@@ -6,7 +6,7 @@ import type { Tx } from '@postern/tenant-db'
 export async function countRefusals(tx: Tx, refusals: NonNullable<UsageReport['refusals']>): Promise<void> {
   await tx.execute({
     name: 'keys_count_refusals',
-    text: 'select keys.count_refusals($1)',
+    text: 'select keys.count_refusals($1), keys.review_refused($1)',
     values: [JSON.stringify(refusals)],
   })
 }

@@ -11,7 +11,9 @@ export async function recordUses(tx: Tx, uses: UsageReport['uses']): Promise<voi
   })
   await tx.execute({
     name: 'keys_record_uses',
-    text: 'select keys.record_uses($1), keys.count_uses($1), keys.count_addresses($1), keys.record_refusals($2)',
+    text: `
+      select keys.record_uses($1), keys.review_new_routes($1), keys.count_uses($1), keys.count_addresses($1),
+             keys.record_refusals($2)`,
     values: [JSON.stringify(uses), JSON.stringify(refusals)],
   })
 }

@@ -53,11 +53,25 @@ export const reasonInfos: readonly ReasonInfo[] = [
     actionLabel: 'Revoke',
   },
   {
+    reason: 'refused_often',
+    title: 'Refused often',
+    advice: 'One of ten requests of the last week was refused. See why, and tell whoever runs the program.',
+    action: 'open',
+    actionLabel: 'See why',
+  },
+  {
     reason: 'rotation_due',
     title: 'Due for rotation',
     advice: 'The key is older than the policy allows without a rotation.',
     action: 'rotate',
     actionLabel: 'Rotate',
+  },
+  {
+    reason: 'unneeded_scopes',
+    title: 'More scopes than it uses',
+    advice: 'The key did not need some of its scopes in 30 days. Remove them.',
+    action: 'open',
+    actionLabel: 'See which',
   },
   {
     reason: 'wildcard',
