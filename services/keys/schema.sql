@@ -50,14 +50,14 @@ END),
   constraint api_key_reason_length CHECK (((char_length(revoke_reason) >= 1) AND (char_length(revoke_reason) <= 500))),
   constraint api_key_reason_when_revoked CHECK (((revoke_reason IS NULL) OR (revoked_at IS NOT NULL))),
   constraint api_key_revoked_by_someone CHECK ((num_nonnulls(revoked_at, revoked_by_type, revoked_by_id, revoked_by_label) = ANY (ARRAY[0, 4]))),
-  constraint api_key_revoked_by_type_known CHECK ((revoked_by_type = ANY (ARRAY['user'::text, 'machine'::text, 'operator'::text, 'reporter'::text]))),
+  constraint api_key_revoked_by_type_known CHECK ((revoked_by_type = ANY (ARRAY['user'::text, 'machine'::text, 'operator'::text, 'reporter'::text, 'policy'::text]))),
   constraint api_key_scopes_known CHECK ((scopes <@ ARRAY['read:universe'::text, 'read:findings'::text, 'write:evidence'::text, 'write:findings'::text, 'admin:sync'::text, 'read:*'::text, 'write:*'::text, 'admin:*'::text, '*'::text])),
   constraint api_key_scopes_some CHECK ((((cardinality(scopes) >= 1) AND (cardinality(scopes) <= 9)) AND (array_position(scopes, NULL::text) IS NULL))),
   constraint api_key_rotated_from_fk FOREIGN KEY (tenant_id, rotated_from) REFERENCES keys.api_key(tenant_id, id),
   constraint api_key_tenant_fk FOREIGN KEY (tenant_id) REFERENCES keys.tenant(tenant_id)
 );
 CREATE INDEX api_key_by_expiry ON keys.api_key USING btree (tenant_id, expires_at) WHERE (revoked_at IS NULL);
-CREATE INDEX api_key_expires ON keys.api_key USING btree (tenant_id, expires_at);
+CREATE INDEX api_key_expires ON keys.api_key USING btree (tenant_id, expires_at, id);
 CREATE INDEX api_key_last_used ON keys.api_key USING btree (tenant_id, COALESCE(last_used_at, '-infinity'::timestamp with time zone));
 CREATE INDEX api_key_of_owner ON keys.api_key USING btree (tenant_id, COALESCE(owner_id, owner_contact), id);
 CREATE INDEX api_key_successor ON keys.api_key USING btree (tenant_id, rotated_from) WHERE (rotated_from IS NOT NULL);
@@ -440,6 +440,28 @@ comment on column keys.idempotency_record.slot is 'SHA-256 over principal, route
 comment on column keys.idempotency_record.fingerprint is 'SHA-256 over what the request said: another one under the same key is told from a repetition.';
 comment on column keys.idempotency_record.claim_id is 'Who may write the answer. It changes when the request is taken over.';
 
+create table keys.idle_notice (
+  tenant_id uuid not null,
+  key_id uuid not null,
+  due_at timestamp with time zone not null,
+  days integer not null,
+  noted_at timestamp with time zone not null default now(),
+  constraint idle_notice_pk PRIMARY KEY (tenant_id, key_id),
+  constraint idle_notice_days_known CHECK ((days = ANY (ARRAY[1, 7, 14, 30]))),
+  constraint idle_notice_key_fk FOREIGN KEY (tenant_id, key_id) REFERENCES keys.api_key(tenant_id, id)
+);
+CREATE TRIGGER notes_idle AFTER INSERT ON keys.idle_notice FOR EACH ROW EXECUTE FUNCTION tenancy.note_event('key_id', 'key.expiring');
+CREATE TRIGGER notes_idle_again AFTER UPDATE ON keys.idle_notice FOR EACH ROW EXECUTE FUNCTION tenancy.note_event('key_id', 'key.expiring');
+alter table keys.idle_notice enable row level security;
+alter table keys.idle_notice force row level security;
+create policy postern_keys_definer_insert on keys.idle_notice as permissive for insert to postern_keys_definer with check (true);
+create policy postern_keys_definer_select on keys.idle_notice as permissive for select to postern_keys_definer using (true);
+create policy postern_keys_definer_update on keys.idle_notice as permissive for update to postern_keys_definer using (true) with check (true);
+create policy tenant_only on keys.idle_notice as restrictive for all to postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table keys.idle_notice to postern_keys_definer;
+comment on column keys.idle_notice.due_at is 'When the key was idle for too long. Another use makes it later.';
+comment on column keys.idle_notice.noted_at is 'When this time was announced first.';
+
 create table keys.key_policy_event (
   tenant_id uuid not null,
   version integer not null,
@@ -453,6 +475,7 @@ create table keys.key_policy_event (
   require_owner boolean not null default false,
   most_keys integer,
   rotation_days integer not null default 90,
+  revoke_idle_days integer,
   constraint key_policy_event_pk PRIMARY KEY (tenant_id, version),
   constraint key_policy_event_actor_length CHECK (((char_length(actor_type) <= 100) AND (char_length(actor_id) <= 1000) AND (char_length(actor_label) <= 1000))),
   constraint key_policy_event_tenant_fk FOREIGN KEY (tenant_id) REFERENCES keys.tenant(tenant_id)
@@ -578,6 +601,8 @@ create table keys.tenant (
   require_owner boolean not null default false,
   most_keys integer,
   rotation_days integer not null default 90,
+  revoke_idle_days integer,
+  revoke_idle_since timestamp with time zone not null default '-infinity'::timestamp with time zone,
   constraint tenant_pk PRIMARY KEY (tenant_id),
   constraint tenant_slug_unique UNIQUE (slug),
   constraint tenant_id_not_nil CHECK ((tenant_id <> '00000000-0000-0000-0000-000000000000'::uuid)),
@@ -586,6 +611,7 @@ create table keys.tenant (
   constraint tenant_most_keys_positive CHECK ((most_keys >= 1)),
   constraint tenant_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 200))),
   constraint tenant_required_addresses_few CHECK ((cardinality(required_addresses) <= 100)),
+  constraint tenant_revoke_idle_days_range CHECK (((revoke_idle_days >= 2) AND (revoke_idle_days <= 1825))),
   constraint tenant_rotation_days_range CHECK (((rotation_days >= 1) AND (rotation_days <= 1825))),
   constraint tenant_slug_form CHECK ((slug ~ '^[a-z][a-z0-9-]{1,62}$'::text)),
   constraint tenant_status_known CHECK ((status = ANY (ARRAY['active'::text, 'suspended'::text]))),
@@ -614,6 +640,7 @@ grant update (forbid_wildcards) on table keys.tenant to postern_keys;
 grant update (require_owner) on table keys.tenant to postern_keys;
 grant update (most_keys) on table keys.tenant to postern_keys;
 grant update (rotation_days) on table keys.tenant to postern_keys;
+grant update (revoke_idle_days) on table keys.tenant to postern_keys;
 grant update (name) on table keys.tenant to postern_keys_definer;
 grant update (status) on table keys.tenant to postern_keys_definer;
 grant update (key_limit) on table keys.tenant to postern_keys_definer;
@@ -626,6 +653,8 @@ comment on column keys.tenant.required_addresses is 'Networks. Where there is on
 comment on column keys.tenant.policy_version is 'Grows with every change of the key policy.';
 comment on column keys.tenant.most_keys is 'How many active keys the tenant may have; null for any number. Rotations do not count.';
 comment on column keys.tenant.rotation_days is 'The age at which a key is due for rotation.';
+comment on column keys.tenant.revoke_idle_days is 'After how many days without a use a key is revoked; null for never.';
+comment on column keys.tenant.revoke_idle_since is 'Idle days count from here at the earliest: since the rule is that strict, and the tenant is active.';
 
 create table keys.tenant_event (
   tenant_id uuid not null,
@@ -663,6 +692,17 @@ grant select on table keys.usage_watch to postern_keys;
 grant select, update on table keys.usage_watch to postern_keys_definer;
 comment on column keys.usage_watch.counted_from is 'Uses before this time may be missing, because a backup was restored.';
 comment on column keys.usage_watch.seen_at is 'When housekeeping last ran. A gap of more than an hour sets counted_from.';
+
+create view keys.idle_key with (security_invoker=true) as
+ SELECT k.tenant_id,
+    k.id,
+    t.revoke_idle_days,
+    (GREATEST(k.last_used_at, k.created_at, t.revoke_idle_since, w.counted_from) + ((t.revoke_idle_days)::double precision * '24:00:00'::interval)) AS due_at
+   FROM ((keys.api_key k
+     JOIN keys.tenant t ON ((t.tenant_id = k.tenant_id)))
+     CROSS JOIN keys.usage_watch w)
+  WHERE ((t.revoke_idle_days IS NOT NULL) AND (t.status = 'active'::text) AND (k.revoked_at IS NULL) AND (k.expires_at > clock_timestamp()) AND (COALESCE(k.last_used_at, '-infinity'::timestamp with time zone) <= ((clock_timestamp() - ((t.revoke_idle_days)::double precision * '24:00:00'::interval)) + '30 days'::interval)));
+grant select on table keys.idle_key to postern_keys_definer;
 
 CREATE OR REPLACE FUNCTION keys.add_counts(counts jsonb, more jsonb)
  RETURNS jsonb
@@ -1298,10 +1338,16 @@ begin
     when (new.status, new.name, new.key_limit, new.tenant_limit)
       is distinct from (old.status, old.name, old.key_limit, old.tenant_limit) then 1 else 0 end;
   new.policy_version := old.policy_version + case
-    when (new.max_key_days, new.required_addresses, new.forbid_wildcards, new.require_owner, new.most_keys, new.rotation_days)
+    when (new.max_key_days, new.required_addresses, new.forbid_wildcards, new.require_owner, new.most_keys, new.rotation_days,
+          new.revoke_idle_days)
       is distinct from
-         (old.max_key_days, old.required_addresses, old.forbid_wildcards, old.require_owner, old.most_keys, old.rotation_days)
+         (old.max_key_days, old.required_addresses, old.forbid_wildcards, old.require_owner, old.most_keys, old.rotation_days,
+          old.revoke_idle_days)
     then 1 else 0 end;
+  new.revoke_idle_since := case
+    when new.revoke_idle_days < coalesce(old.revoke_idle_days, 'infinity'::pg_catalog.float8) or new.status <> old.status
+      then pg_catalog.clock_timestamp()
+    else old.revoke_idle_since end;
   return new;
 end
 $function$;
@@ -1620,6 +1666,30 @@ end
 $function$;
 alter routine keys.note_expiring() owner to postern_keys_definer;
 grant execute on routine keys.note_expiring() to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.note_idle()
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  insert into keys.idle_notice as n (tenant_id, key_id, due_at, days)
+  select i.tenant_id, i.id, i.due_at, d.days
+    from keys.idle_key as i
+   cross join lateral (
+           select pg_catalog.min(v.days) as days
+             from (values (30), (14), (7), (1)) as v (days)
+            where v.days < i.revoke_idle_days
+              and i.due_at <= pg_catalog.clock_timestamp() + pg_catalog.make_interval(days => v.days)) as d
+   where d.days is not null
+   order by i.tenant_id, i.id
+      on conflict (tenant_id, key_id) do update
+     set due_at = excluded.due_at, days = excluded.days,
+         noted_at = case when n.due_at = excluded.due_at then n.noted_at else excluded.noted_at end
+   where (n.due_at, n.days) is distinct from (excluded.due_at, excluded.days)
+$function$;
+alter routine keys.note_idle() owner to postern_keys_definer;
+grant execute on routine keys.note_idle() to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.note_pending_denials(at_most integer)
  RETURNS integer
@@ -2178,6 +2248,44 @@ end
 $function$;
 alter routine keys.review_refused(jsonb) owner to postern_keys_definer;
 grant execute on routine keys.review_refused(jsonb) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.revoke_idle_keys(at_most integer)
+ RETURNS TABLE(tenant_id uuid, id uuid, hash bytea)
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  with due as (
+    select k.tenant_id, k.id, i.revoke_idle_days
+      from keys.idle_notice as n
+      join keys.idle_key as i on i.tenant_id = n.tenant_id and i.id = n.key_id and i.due_at = n.due_at
+      join keys.api_key as k on k.tenant_id = n.tenant_id and k.id = n.key_id
+     where n.due_at <= pg_catalog.clock_timestamp() - interval '1 day'
+       and n.noted_at <= pg_catalog.clock_timestamp() - interval '1 day'
+     order by k.tenant_id, k.id
+     limit at_most
+       for no key update of k),
+  -- Another statement may have used the key before it was locked.
+  revoked as (
+    update keys.api_key as k
+       set revoked_at = pg_catalog.clock_timestamp(), revoked_by_type = 'policy', revoked_by_id = 'revoke_idle_days',
+           revoked_by_label = 'Key policy',
+           revoke_reason = pg_catalog.format('Not used for %s days', due.revoke_idle_days)
+      from due
+     where k.tenant_id = due.tenant_id
+       and k.id = due.id
+       and k.revoked_at is null
+       and coalesce(k.last_used_at, '-infinity') <= pg_catalog.clock_timestamp() - (due.revoke_idle_days + 1) * interval '24 hours'
+    returning k.tenant_id, k.id, k.hash, k.revoked_by_type, k.revoked_by_id, k.revoked_by_label, k.revoke_reason),
+  noted as (
+    insert into keys.api_key_event (tenant_id, key_id, type, actor_type, actor_id, actor_label, detail)
+    select v.tenant_id, v.id, 'revoked', v.revoked_by_type, v.revoked_by_id, v.revoked_by_label,
+           pg_catalog.jsonb_build_object('reason', v.revoke_reason)
+      from revoked as v)
+  select v.tenant_id, v.id, v.hash from revoked as v
+$function$;
+alter routine keys.revoke_idle_keys(integer) owner to postern_keys_definer;
+grant execute on routine keys.revoke_idle_keys(integer) to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.revoke_leaked_keys(hashes bytea[], details jsonb[], reporter_id text, reporter_label text, reporter_address text)
  RETURNS TABLE(hash bytea, id uuid, tenant_id uuid, revoked_now boolean)

@@ -69,6 +69,9 @@ const allowances = {
     'keys.note_expiring()': 'housekeeping: gives nothing',
     'keys.set_routes(jsonb)': 'writes the routes of the release, which concern no tenant',
     'keys.watch_usage()': 'housekeeping: gives nothing',
+    'keys.note_idle()': 'housekeeping: gives nothing',
+    'keys.revoke_idle_keys(integer)':
+      'housekeeping: revokes what the policy of the tenant says, and gives ids and hashes',
     'keys.review_new_routes(jsonb)': 'as uses',
     'keys.review_refused(jsonb)': 'as uses',
     'findings.note_overdue()': 'housekeeping: gives nothing',

@@ -269,6 +269,17 @@ test('keys bulk previews a change, and makes it with the version of the preview'
   expect((await postern(none)).stdout).toBe('No key is selected.\n')
 })
 
+test('keys policy shows the rules, and changes those that are given', async () => {
+  const args = ['keys', 'policy', '--tenant', other.slug]
+  expect((await postern(args)).stdout).toMatch(/\nidle keys +not revoked\n/)
+  const changed = await postern([...args, '--revoke-idle-days', '180', '--rotation-days', '60'])
+  expect(changed).toMatchObject({ code: 0, stderr: '' })
+  expect(changed.stdout).toMatch(/\nrotation age +60 days\nidle keys +revoked after 180 days\n/)
+  expect((await postern([...args, '--revoke-idle-days', 'soon'])).code).toBe(2)
+  expect((await postern([...args, '--revoke-idle-days', '1'])).stderr).toContain('revoke_idle_days')
+  expect((await postern([...args, '--revoke-idle-days', 'never'])).stdout).toMatch(/\nidle keys +not revoked\n/)
+})
+
 test('keys right-size removes the scopes that a key did not need in 30 days', async () => {
   const { id } = await createKey('--scope', 'read:universe')
   const young = await postern(['keys', 'right-size', id])

@@ -35,7 +35,7 @@ export async function openDeps(config: Config, base: { logger: Logger; metrics: 
   const announcer = openAnnouncer({ db, cache, ...base })
   const enforcer = openEnforcer({ db, announcer, leaseWatch, ...base })
   const leaks = openLeakReports({ db, enforcer, logger: base.logger })
-  const housekeeping = startHousekeeping({ db, leaks, ...base })
+  const housekeeping = startHousekeeping({ db, enforcer, leaks, ...base })
   return {
     db,
     answers: openIdempotencyStore(db, 'keys'),

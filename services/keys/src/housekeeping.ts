@@ -5,6 +5,8 @@ import { noteExpiring, reviewKeys } from './health/store.ts'
 import type { LeakReports } from './leak/reports.ts'
 import { scopesOfRoutes } from './right-sizing/right-size.ts'
 import { setRoutes, watchUsage } from './right-sizing/store.ts'
+import { noteIdle, revokeIdleKeys } from './policy/revoke-idle.ts'
+import type { Enforcer } from './revocation/revoke.ts'
 import { createLogPruner } from './revocation/prune-log.ts'
 import { countLeases } from './revocation/store.ts'
 import { notePendingDenials, pruneUses } from './usage/store.ts'
@@ -12,11 +14,14 @@ import { notePendingDenials, pruneUses } from './usage/store.ts'
 const maxRows = 5000
 /** Short transactions: a review locks what a change of the key waits for. */
 const reviewedAtOnce = 200
+/** Idle keys are looked for less often, because a short limit looks at every key. */
+const idleEveryMs = 600_000
 const maxReviews = 50_000 / reviewedAtOnce
 
 /** Prunes the log and old counts, writes events for counted denials, and enforces reported leaks again. */
 export function startHousekeeping({
   db,
+  enforcer,
   leaks,
   logger,
   metrics,
@@ -24,6 +29,7 @@ export function startHousekeeping({
   now = () => performance.now(),
 }: {
   readonly db: Pick<TenantDb, 'system'>
+  readonly enforcer: Pick<Enforcer, 'enforceKeys'>
   readonly leaks: Pick<LeakReports, 'retry'>
   readonly logger: Logger
   readonly metrics: Registry
@@ -43,6 +49,7 @@ export function startHousekeeping({
   })
   const log = createLogPruner({ db, now, limit: maxRows })
   let hasSetRoutes = false
+  let idleSeenAt = Number.NEGATIVE_INFINITY
 
   async function run(): Promise<void> {
     try {
@@ -62,6 +69,11 @@ export function startHousekeeping({
       await db.system(async (tx) => await notePendingDenials(tx, maxRows))
       await db.system(async (tx) => await pruneUses(tx, maxRows))
       await db.system(noteExpiring)
+      if (now() - idleSeenAt >= idleEveryMs) {
+        await db.system(noteIdle)
+        await revokeIdleKeys({ db, enforcer, logger })
+        idleSeenAt = now()
+      }
       const review = async () => await db.system(async (tx) => await reviewKeys(tx, reviewedAtOnce))
       for (let left = maxReviews; left > 0 && (await review()); left -= 1);
     } catch (error) {

@@ -29,6 +29,7 @@ test('the lease metric is 0 while PostgreSQL is unavailable', async () => {
   expect(await db.system(async (tx) => await renewLease(tx, gateway))).toBe(true)
   const housekeeping = startHousekeeping({
     db,
+    enforcer: { enforceKeys: async () => ({ at: new Date(), enforcement: null }) },
     leaks: { retry: async () => undefined },
     logger: createLogger({ service: 'keys', level: 'fatal', write: () => undefined }),
     metrics,
@@ -48,6 +49,7 @@ test('old entries of the log are deleted', async () => {
   const metrics = createMetrics('keys')
   const housekeeping = startHousekeeping({
     db,
+    enforcer: { enforceKeys: async () => ({ at: new Date(), enforcement: null }) },
     leaks: { retry: async () => undefined },
     logger: createLogger({ service: 'keys', level: 'fatal', write: () => undefined }),
     metrics,

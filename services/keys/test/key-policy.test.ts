@@ -8,7 +8,13 @@ let service: KeysUnderTest
 beforeAll(async () => {
   service = await startKeys()
 })
-const otherRules = { forbid_wildcards: false, require_owner: false, most_keys: null, rotation_days: 90 }
+const otherRules = {
+  forbid_wildcards: false,
+  require_owner: false,
+  most_keys: null,
+  rotation_days: 90,
+  revoke_idle_days: null,
+}
 
 afterAll(async () => await service.close())
 

@@ -412,6 +412,8 @@ describe('PostgreSQL isolates tenants', () => {
           'keys.note_expiring()',
           'keys.set_routes(jsonb)',
           'keys.watch_usage()',
+          'keys.note_idle()',
+          'keys.revoke_idle_keys(integer)',
           'keys.review_new_routes(jsonb)',
           'keys.review_refused(jsonb)',
           'keys.review_keys(integer)',

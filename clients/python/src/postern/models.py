@@ -1094,6 +1094,7 @@ class KeyPolicy(TypedDict):
     require_owner: bool
     most_keys: int | None
     rotation_days: int
+    revoke_idle_days: int | None
     changed_at: str | None
     changed_by: KeyPolicyChangedBy | None
     version: int
@@ -1115,6 +1116,7 @@ class KeyPolicyEvent(TypedDict):
     require_owner: bool
     most_keys: int | None
     rotation_days: int
+    revoke_idle_days: int | None
 
 
 class LeakReceipt(TypedDict):
@@ -2067,6 +2069,7 @@ class UpdateKeyPolicy(TypedDict, total=False):
     require_owner: bool
     most_keys: int | None
     rotation_days: int
+    revoke_idle_days: int | None
 
 
 class UpdateRecommendation(TypedDict, total=False):

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import type { CommandContext } from '../session.ts'
-import { exampleId, addCommand, parseLimit, withExamples } from './parts.ts'
+import { mostKeyDays } from '@postern/contracts'
+import { exampleId, addCommand, parseLimit, wholeNumberTo, withExamples } from './parts.ts'
 
 export function addKeyCommands(program: Command, context: CommandContext): void {
   const keys = withExamples(
@@ -49,6 +50,17 @@ export function addKeyCommands(program: Command, context: CommandContext): void 
   addCommand(keys, 'health', 'Count the keys that need a look, by reason', 'keys health --tenant harbourline')
     .requiredOption('--tenant <tenant>', 'slug or id')
     .action(async (options) => await (await keyCommands()).showHealth(context, options))
+  addCommand(
+    keys,
+    'policy',
+    'Show the rules for the keys of a tenant, or change those that are given',
+    'keys policy --tenant harbourline --revoke-idle-days 180',
+  )
+    .requiredOption('--tenant <tenant>', 'slug or id')
+    .option('--max-days <days>', 'longest life of a new key', wholeNumberTo(mostKeyDays))
+    .option('--rotation-days <days>', 'age at which a key is due for rotation', wholeNumberTo(mostKeyDays))
+    .option('--revoke-idle-days <days>', 'days without a use after which a key is revoked, or never')
+    .action(async (options) => await (await policyCommand()).keyPolicy(context, options))
   keyLeaf(keys, 'show', 'Show a key; never its value', `keys show ${exampleId}`).action(
     async (id, options) => await (await keyCommands()).showKey(context, id, options),
   )
@@ -177,4 +189,5 @@ const keyCommands = async () => await import('../commands/keys.ts')
 const findCommand = async () => await import('../commands/find-key.ts')
 const explainCommand = async () => await import('../commands/explain-key.ts')
 const usageCommand = async () => await import('../commands/key-usage.ts')
+const policyCommand = async () => await import('../commands/key-policy.ts')
 const bulkCommand = async () => await import('../commands/bulk-keys.ts')

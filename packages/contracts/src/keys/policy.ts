@@ -17,6 +17,16 @@ const moreRules = {
     .min(1)
     .max(mostKeyDays)
     .meta({ description: 'The age in days at which a key is due for rotation', examples: [90] }),
+  revoke_idle_days: z
+    .int()
+    .min(2)
+    .max(mostKeyDays)
+    .nullable()
+    .meta({
+      description:
+        'The number of days without a use after which a key is revoked; null for never. Days count from when the rule is set. Event: `key.expiring`',
+      examples: [180],
+    }),
 }
 
 export const keyPolicySchema = z
@@ -55,11 +65,13 @@ export const updateKeyPolicyBodySchema = z
     require_owner: moreRules.require_owner.optional(),
     most_keys: moreRules.most_keys.optional(),
     rotation_days: moreRules.rotation_days.optional(),
+    revoke_idle_days: moreRules.revoke_idle_days.optional(),
   })
   .refine((body) => Object.keys(body).length > 0, { message: 'must change at least one field' })
   .meta({
     id: 'UpdateKeyPolicy',
     minProperties: 1,
-    description: 'JSON Merge Patch (RFC 7396). It applies only to keys that are created or rotated afterwards.',
+    description:
+      'JSON Merge Patch (RFC 7396). All rules but `revoke_idle_days` apply only to keys that are created or rotated afterwards.',
     examples: [{ max_key_days: 90 }],
   })

@@ -271,7 +271,8 @@ export const updateKeyPolicy = defineRoute({
   method: 'PATCH',
   path: '/api/v1/key-policy',
   summary: 'Change the rules for keys',
-  description: 'Existing keys do not change. Keys that are created or rotated afterwards must comply.',
+  description:
+    'Existing keys do not change, except that `revoke_idle_days` revokes idle keys. Keys that are created or rotated afterwards must comply.',
   body: updateKeyPolicyBodySchema,
   bodyMediaTypes: ['application/merge-patch+json', 'application/json'],
   answers: { 200: { description: 'The policy', schema: keyPolicySchema } },

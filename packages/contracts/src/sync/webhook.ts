@@ -6,7 +6,10 @@ export const webhookEventTypes = {
   'key.created': { meaning: 'A key was generated', path: '/api/v1/api-keys/{id}' },
   'key.rotated': { meaning: 'A key was replaced; it works until its overlap ends', path: '/api/v1/api-keys/{id}' },
   'key.changed': { meaning: 'A key was edited or narrowed', path: '/api/v1/api-keys/{id}' },
-  'key.expiring': { meaning: 'A key expires in 30, 14, 7 or 1 days', path: '/api/v1/api-keys/{id}' },
+  'key.expiring': {
+    meaning: 'A key expires, or will be revoked as idle, in 30, 14, 7 or 1 days',
+    path: '/api/v1/api-keys/{id}',
+  },
   'key.expired': { meaning: 'A key has expired', path: '/api/v1/api-keys/{id}' },
   'key.revoked': { meaning: 'A key was revoked', path: '/api/v1/api-keys/{id}' },
   'key.leaked': { meaning: 'A key was reported as leaked, and revoked', path: '/api/v1/api-keys/{id}' },

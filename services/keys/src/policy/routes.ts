@@ -41,6 +41,7 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
         requireOwner: body.require_owner ?? current.requireOwner,
         mostKeys: body.most_keys === undefined ? current.mostKeys : body.most_keys,
         rotationDays: body.rotation_days ?? current.rotationDays,
+        revokeIdleDays: body.revoke_idle_days === undefined ? current.revokeIdleDays : body.revoke_idle_days,
       } satisfies KeyRules
       isSame = Object.entries(next).every(
         ([rule, value]) => JSON.stringify(value) === JSON.stringify(Reflect.get(current, rule)),
@@ -62,6 +63,7 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
         require_owner: policy.requireOwner,
         most_keys: policy.mostKeys,
         rotation_days: policy.rotationDays,
+        revoke_idle_days: policy.revokeIdleDays,
         actor_type: actor.type,
         actor_id: actor.id,
       })

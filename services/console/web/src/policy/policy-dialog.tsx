@@ -27,9 +27,10 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
   const [networks, setNetworks] = useState(policy.required_addresses.join('\n'))
   const [rotation, setRotation] = useState(String(policy.rotation_days))
   const [most, setMost] = useState(policy.most_keys === null ? '' : String(policy.most_keys))
+  const [idle, setIdle] = useState(policy.revoke_idle_days === null ? '' : String(policy.revoke_idle_days))
   const [wildcards, setWildcards] = useState(policy.forbid_wildcards ? 'no' : 'yes')
   const [owner, setOwner] = useState(policy.require_owner ? 'yes' : 'no')
-  const [badNumber, setBadNumber] = useState<'rotation' | 'most'>()
+  const [badNumber, setBadNumber] = useState<'rotation' | 'most' | 'idle'>()
   const change = useChange()
   const { isBusy, failure } = change
   const choices = [...new Set([...lives, policy.max_key_days])]
@@ -42,11 +43,7 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
   const save = async () => {
     const found = faultIn(required)
     setFault(found)
-    const bad = isCount(rotation, mostKeyDays)
-      ? most === '' || isCount(most, 1_000_000)
-        ? undefined
-        : 'most'
-      : 'rotation'
+    const bad = faultyNumber({ rotation, most, idle })
     setBadNumber(bad)
     change.setFailure(undefined)
     if (found !== undefined || bad !== undefined) return
@@ -55,6 +52,7 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
       required_addresses: required,
       rotation_days: Number(rotation),
       most_keys: most === '' ? null : Number(most),
+      revoke_idle_days: idle === '' ? null : Number(idle),
       forbid_wildcards: wildcards === 'no',
       require_owner: owner === 'yes',
     }
@@ -123,9 +121,18 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
         error={badNumber === 'most' ? 'Enter a whole number from 1 to 1,000,000, or nothing.' : undefined}
         help="If empty, any number. Rotated keys do not count."
       />
+      <TextBox
+        label="Revoke keys after idle days"
+        isOptional
+        isNumber
+        value={idle}
+        onChange={setIdle}
+        error={badNumber === 'idle' ? `Enter a whole number from 2 to ${mostKeyDays}, or nothing.` : undefined}
+        help="If empty, never. Days count from now. Webhooks get key.expiring before."
+      />
       <Select label="Wildcard scopes" choices={wildcardChoices} value={wildcards} onChange={setWildcards} />
       <Select label="Owner" choices={ownerChoices} value={owner} onChange={setOwner} />
-      <p className="help">Existing keys continue to work. New and rotated keys must comply.</p>
+      <p className="help">Existing keys continue to work, unless they are idle. New and rotated keys must comply.</p>
     </Dialog>
   )
 }
@@ -139,6 +146,12 @@ const ownerChoices = [
   { value: 'no', label: 'Optional' },
   { value: 'yes', label: 'Required' },
 ]
+
+function faultyNumber({ rotation, most, idle }: { rotation: string; most: string; idle: string }) {
+  if (!isCount(rotation, mostKeyDays)) return 'rotation'
+  if (most !== '' && !isCount(most, 1_000_000)) return 'most'
+  return idle === '' || (idle !== '1' && isCount(idle, mostKeyDays)) ? undefined : 'idle'
+}
 
 function isCount(text: string, most: number): boolean {
   return /^[1-9][0-9]{0,6}$/.test(text) && Number(text) <= most

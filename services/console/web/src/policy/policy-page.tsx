@@ -95,6 +95,9 @@ function Policy() {
                 <strong>At once, for good</strong>
                 <span className="help">
                   A revoked key never works again. Every gateway rejects it when the revocation returns.
+                  {policy === undefined || policy.revoke_idle_days === null
+                    ? ''
+                    : ` Keys are revoked after ${daysInWords(policy.revoke_idle_days)} without a use.`}
                 </span>
               </dd>
             </div>
