@@ -11,6 +11,7 @@ import { accessibilityFaults } from '../support/browser.ts'
 import { send } from '../support/http.ts'
 import { connectorTests } from './connectors.ts'
 import { dialogTests } from './dialogs.ts'
+import { fewClicksTests } from './few-clicks.ts'
 import { heldKeyTests } from './held-keys.ts'
 import { hostileTextTests } from './hostile-texts.ts'
 import { keyTests } from './keys.ts'
@@ -426,3 +427,6 @@ test('low contrast is detected in light and dark', async () => {
 test('no page caused an error or violated its content policy', () => {
   expect(world.complaints).toEqual([])
 })
+
+// Last, because it adds keys to the second tenant.
+fewClicksTests(() => world)

@@ -37,6 +37,15 @@ test('an operator sets up an endpoint, tests it, replaces its secret, and delete
   expect(listed.out).toMatch(new RegExp(`${id} +${url} +enabled +key\\.\\* `))
   expect(listed.out).not.toContain('whsec_')
 
+  const changed = await postern('update', id, '--url', `${url}s`, '--event', 'finding.*', 'key.leaked', '--json')
+  expect(webhookSchema.parse(JSON.parse(changed.out))).toMatchObject({
+    url: `${url}s`,
+    events: ['finding.*', 'key.leaked'],
+    description: 'Tickets',
+  })
+  expect(await postern('update', id)).toMatchObject({ code: 2, err: expect.stringContaining('pass --url') })
+  expect(await postern('update', id, '--event', 'key.eaten')).toMatchObject({ code: 2 })
+
   const tested = await postern('test', id, '--json')
   const delivery = webhookDeliverySchema.parse(JSON.parse(tested.out))
   const deliveries = await postern('deliveries', id, '--limit', '5')

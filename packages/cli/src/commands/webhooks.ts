@@ -52,10 +52,7 @@ export async function createWebhook(
   url: string,
   options: TenantOptions & { readonly event: readonly string[]; readonly description?: string; readonly ca?: string },
 ): Promise<void> {
-  const unknown = options.event.filter((name) => !webhookSubscriptions.includes(name))
-  if (unknown.length > 0) {
-    throw usage(`--event has the unknown value ${unknown.join(', ')}. Known: ${webhookSubscriptions.join(' ')}`)
-  }
+  assertEvents(options.event)
   const ca = options.ca === undefined ? undefined : await readFile(options.ca, 'utf8')
   const created = await withSyncService(context, options.tenant, async ({ call }) => {
     const { description = '', event: events } = options
@@ -98,17 +95,48 @@ export async function listWebhooks(context: CommandContext, options: TenantOptio
   context.print(table(['ID', 'URL', 'STATE', 'EVENTS', 'WAITING', 'LAST DELIVERED', 'LAST ERROR'], rows))
 }
 
-/** `state`: enabled or disabled. */
+function assertEvents(events: readonly string[]): void {
+  const unknown = events.filter((name) => !webhookSubscriptions.includes(name))
+  if (unknown.length === 0) return
+  throw usage(`--event has the unknown value ${unknown.join(', ')}. Known: ${webhookSubscriptions.join(' ')}`)
+}
+
+/** Changes what is given. */
+export async function updateWebhook(
+  context: CommandContext,
+  id: string,
+  options: TenantOptions & { readonly url?: string; readonly event?: readonly string[]; readonly description?: string },
+): Promise<void> {
+  const { url, event: events, description } = options
+  assertEvents(events ?? [])
+  const change = {
+    ...(url === undefined ? {} : { url }),
+    ...(events === undefined ? {} : { events }),
+    ...(description === undefined ? {} : { description }),
+  }
+  if (Object.keys(change).length === 0) throw usage('pass --url, --event or --description')
+  await changeWebhook(context, id, change, options)
+}
+
 export async function setWebhookState(
   context: CommandContext,
   state: 'enabled' | 'disabled',
   id: string,
   options: TenantOptions,
 ): Promise<void> {
+  await changeWebhook(context, id, { state }, options)
+}
+
+async function changeWebhook(
+  context: CommandContext,
+  id: string,
+  change: object,
+  options: TenantOptions,
+): Promise<void> {
   const changed = await withSyncService(context, options.tenant, async ({ call }) => {
     const target = `${path}/${encodeURIComponent(id)}`
     const { etag = '' } = await call({ method: 'GET', target })
-    const { body } = await call({ method: 'PATCH', target, body: { state }, ifMatch: etag })
+    const { body } = await call({ method: 'PATCH', target, body: change, ifMatch: etag })
     return parseAnswer(webhookSchema, body)
   })
   if (options.json) printJson(context, changed)

@@ -24,6 +24,11 @@ export function addWebhookCommands(program: Command, context: CommandContext): v
     .option('--description <text>', 'what the endpoint is for')
     .option('--ca <file>', 'certificates (PEM) to trust instead of the public ones')
     .action(async (url, options) => await (await webhookCommands()).createWebhook(context, url, options))
+  add('update', 'Change URL, events or description of an endpoint', `update ${exampleId} --event 'key.*'`, id)
+    .option('--url <url>', 'https URL of the receiver, or mailto: with addresses')
+    .option('--event <type...>', "types of events: '*', a group such as 'key.*', or key.revoked")
+    .option('--description <text>', 'what the endpoint is for')
+    .action(async (given, options) => await (await webhookCommands()).updateWebhook(context, given, options))
   add('list', 'List endpoints', 'list').action(
     async (options) => await (await webhookCommands()).listWebhooks(context, options),
   )

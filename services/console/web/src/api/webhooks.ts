@@ -24,10 +24,14 @@ export async function createWebhook(body: NewWebhook, attempt: string, signal: A
   return (await request<Webhook>(path, { method: 'POST', body, headers, signal })).body
 }
 
-export async function setWebhookState(id: string, state: 'enabled' | 'disabled', signal: AbortSignal): Promise<void> {
+export async function updateWebhook(
+  id: string,
+  change: NewWebhook | { readonly state: 'enabled' | 'disabled' },
+  signal: AbortSignal,
+): Promise<void> {
   const { headers } = await request<Webhook>(pathOf(id), { signal })
   const etag = headers.get('etag') ?? ''
-  await send(pathOf(id), { method: 'PATCH', body: { state }, headers: { 'if-match': etag }, signal })
+  await send(pathOf(id), { method: 'PATCH', body: change, headers: { 'if-match': etag }, signal })
 }
 
 /** The response contains the new secret. */

@@ -1,4 +1,4 @@
-import { type Webhook, deleteWebhook, rotateWebhookSecret, sendWebhook, setWebhookState } from '../api/webhooks.ts'
+import { type Webhook, deleteWebhook, rotateWebhookSecret, sendWebhook, updateWebhook } from '../api/webhooks.ts'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Failure } from '../ui/notice.tsx'
@@ -44,10 +44,10 @@ async function perform(action: Action, { id }: Webhook, signal: AbortSignal): Pr
       await sendWebhook(id, undefined, signal)
       return undefined
     case 'enable':
-      await setWebhookState(id, 'enabled', signal)
+      await updateWebhook(id, { state: 'enabled' }, signal)
       return undefined
     case 'disable':
-      await setWebhookState(id, 'disabled', signal)
+      await updateWebhook(id, { state: 'disabled' }, signal)
       return undefined
     case 'rotate':
       return (await rotateWebhookSecret(id, signal)).secret

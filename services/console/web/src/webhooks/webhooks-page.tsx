@@ -12,7 +12,7 @@ import { useNow } from '../ui/use-now.ts'
 import { When } from '../ui/when.tsx'
 import { Deliveries } from './deliveries.tsx'
 import { type Action, ActionDialog } from './action-dialog.tsx'
-import { NewWebhookDialog } from './new-dialog.tsx'
+import { EditWebhookDialog, hasSecret } from './edit-dialog.tsx'
 import { SecretDialog } from './secret-dialog.tsx'
 
 const everyMs = (): number => 5000
@@ -24,11 +24,11 @@ export function WebhooksPage() {
 
 function Webhooks() {
   const { resource, reload } = useFollowed<readonly Webhook[]>(listWebhooks, everyMs)
-  const [isAdding, setAdding] = useState(false)
+  const [editing, setEditing] = useState<{ readonly webhook: Webhook | undefined }>()
   const [secret, setSecret] = useState<string>()
   const [asked, setAsked] = useState<{ readonly action: Action; readonly webhook: Webhook }>()
   const add = (
-    <Button look="primary" icon="plus" onPress={() => setAdding(true)}>
+    <Button look="primary" icon="plus" onPress={() => setEditing({ webhook: undefined })}>
       New endpoint
     </Button>
   )
@@ -51,19 +51,25 @@ function Webhooks() {
         </Empty>
       ) : (
         resource.value.map((webhook) => (
-          <Endpoint key={webhook.id} webhook={webhook} onAsk={(action) => setAsked({ action, webhook })} />
+          <Endpoint
+            key={webhook.id}
+            webhook={webhook}
+            onAsk={(action) => setAsked({ action, webhook })}
+            onEdit={() => setEditing({ webhook })}
+          />
         ))
       )}
-      {isAdding ? (
-        <NewWebhookDialog
-          onClose={() => setAdding(false)}
-          onCreated={(value) => {
-            setAdding(false)
+      {editing === undefined ? undefined : (
+        <EditWebhookDialog
+          {...editing}
+          onClose={() => setEditing(undefined)}
+          onDone={(value) => {
+            setEditing(undefined)
             setSecret(value)
             reload()
           }}
         />
-      ) : undefined}
+      )}
       {secret === undefined ? undefined : <SecretDialog value={secret} onClose={() => setSecret(undefined)} />}
       {asked === undefined ? undefined : (
         <ActionDialog
@@ -82,7 +88,13 @@ function Webhooks() {
 
 const tones = { enabled: 'success', disabled: 'neutral', paused: 'danger' } as const
 
-function Endpoint({ webhook, onAsk }: { readonly webhook: Webhook; readonly onAsk: (action: Action) => void }) {
+interface EndpointProps {
+  readonly webhook: Webhook
+  readonly onAsk: (action: Action) => void
+  readonly onEdit: () => void
+}
+
+function Endpoint({ webhook, onAsk, onEdit }: EndpointProps) {
   const now = useNow()
   const [isOpen, setOpen] = useState(false)
   const titleId = `endpoint-${webhook.id}`
@@ -150,9 +162,14 @@ function Endpoint({ webhook, onAsk }: { readonly webhook: Webhook; readonly onAs
             Enable
           </Button>
         )}
-        <Button size="small" icon="rotate" onPress={() => onAsk('rotate')}>
-          Replace secret
+        <Button size="small" icon="pen" onPress={onEdit}>
+          Edit
         </Button>
+        {hasSecret(webhook) ? (
+          <Button size="small" icon="rotate" onPress={() => onAsk('rotate')}>
+            Replace secret
+          </Button>
+        ) : undefined}
         <Button size="small" icon="trash" onPress={() => onAsk('delete')}>
           Delete
         </Button>

@@ -1,5 +1,5 @@
 import { useState } from 'react'
-import { createWebhook } from '../api/webhooks.ts'
+import { type Webhook, createWebhook, updateWebhook } from '../api/webhooks.ts'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { TextBox } from '../ui/fields.tsx'
@@ -8,26 +8,35 @@ import { Overdue } from '../ui/overdue.tsx'
 import { useChange } from '../ui/use-change.ts'
 
 interface Props {
+  /** Undefined for a new one. */
+  readonly webhook: Webhook | undefined
   readonly onClose: () => void
-  readonly onCreated: (secret: string) => void
+  /** The secret of a new endpoint that signs. */
+  readonly onDone: (secret: string | undefined) => void
 }
 
-export function NewWebhookDialog({ onClose, onCreated }: Props) {
-  const [url, setUrl] = useState('')
-  const [events, setEvents] = useState('*')
-  const [description, setDescription] = useState('')
+export function EditWebhookDialog({ webhook, onClose, onDone }: Props) {
+  const [url, setUrl] = useState(webhook?.url ?? '')
+  const [events, setEvents] = useState(webhook?.events.join('\n') ?? '*')
+  const [description, setDescription] = useState(webhook?.description ?? '')
   const [fault, setFault] = useState<string>()
   const [attempt, setAttempt] = useState(() => crypto.randomUUID())
   const change = useChange()
 
-  const create = async () => {
+  const save = async () => {
     const isUrl = URL.canParse(url) && ['https:', 'mailto:'].includes(new URL(url).protocol)
     setFault(isUrl ? undefined : 'Enter an https URL, such as https://hooks.example.com/postern.')
     if (!isUrl) return
     await change.run(async (signal) => {
       const wanted = events.split(/[\s,]+/).filter((name) => name !== '')
-      const { secret = '' } = await createWebhook({ url, events: wanted, description }, attempt, signal)
-      onCreated(secret)
+      const body = { url, events: wanted, description }
+      if (webhook === undefined) {
+        const { secret } = await createWebhook(body, attempt, signal)
+        onDone(hasSecret({ url }) ? secret : undefined)
+      } else {
+        await updateWebhook(webhook.id, body, signal)
+        onDone(undefined)
+      }
     })
     // A corrected request is another one.
     setAttempt(crypto.randomUUID())
@@ -35,14 +44,14 @@ export function NewWebhookDialog({ onClose, onCreated }: Props) {
 
   return (
     <Dialog
-      title="New endpoint"
+      title={webhook === undefined ? 'New endpoint' : 'Edit endpoint'}
       isOpen
       onClose={onClose}
       footer={
         <>
           <Button onPress={onClose}>Cancel</Button>
-          <Button look="primary" isBusy={change.isBusy} onPress={() => void create()}>
-            Create
+          <Button look="primary" isBusy={change.isBusy} onPress={() => void save()}>
+            {webhook === undefined ? 'Create' : 'Save'}
           </Button>
         </>
       }
@@ -50,11 +59,11 @@ export function NewWebhookDialog({ onClose, onCreated }: Props) {
       {change.failure === undefined ? undefined : (
         <Failure
           error={change.failure}
-          title="The endpoint was not created"
-          unsure="It is not known whether the endpoint was created"
+          title="The endpoint was not saved"
+          unsure="It is not known whether the endpoint was saved"
         />
       )}
-      <Overdue change={change} mayBe="The endpoint may already have been created." />
+      <Overdue change={change} mayBe="The endpoint may already have been saved." />
       <TextBox
         label="URL"
         value={url}
@@ -85,4 +94,9 @@ export function NewWebhookDialog({ onClose, onCreated }: Props) {
       />
     </Dialog>
   )
+}
+
+/** E-mail is not signed. */
+export function hasSecret({ url }: Pick<Webhook, 'url'>): boolean {
+  return !url.startsWith('mailto:')
 }
