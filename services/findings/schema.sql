@@ -31,6 +31,7 @@ create table findings.action_plan (
   created_at timestamp(3) with time zone not null default now(),
   updated_at timestamp(3) with time zone not null default now(),
   version integer not null default 1,
+  overdue_on date,
   constraint action_plan_pk PRIMARY KEY (tenant_id, id),
   constraint action_plan_external_id_unique UNIQUE (tenant_id, external_id),
   constraint action_plan_number_unique UNIQUE (tenant_id, year, number),
@@ -57,6 +58,7 @@ create table findings.action_plan (
   constraint action_plan_version_positive CHECK ((version > 0)),
   constraint action_plan_finding_fk FOREIGN KEY (tenant_id, finding_id) REFERENCES findings.finding(tenant_id, id)
 );
+CREATE INDEX action_plan_becoming_overdue ON findings.action_plan USING btree (due_on, tenant_id, id) WHERE ((status <> ALL (ARRAY['verified'::text, 'rejected'::text, 'cancelled'::text, 'implemented'::text])) AND (overdue_on IS DISTINCT FROM due_on));
 CREATE INDEX action_plan_by_created_at ON findings.action_plan USING btree (tenant_id, created_at, id);
 CREATE INDEX action_plan_by_due_on ON findings.action_plan USING btree (tenant_id, due_on, id);
 CREATE INDEX action_plan_by_updated_at ON findings.action_plan USING btree (tenant_id, updated_at, id);
@@ -64,6 +66,7 @@ CREATE TRIGGER action_plan_guard BEFORE INSERT OR UPDATE ON findings.action_plan
 CREATE TRIGGER action_plan_guard_cancelled BEFORE INSERT OR UPDATE ON findings.action_plan FOR EACH ROW EXECUTE FUNCTION findings.guard_part_of_cancelled();
 CREATE TRIGGER action_plan_guard_four_eyes BEFORE UPDATE ON findings.action_plan FOR EACH ROW WHEN ((new.verified_by IS NOT NULL)) EXECUTE FUNCTION findings.guard_four_eyes();
 CREATE CONSTRAINT TRIGGER action_plan_logged_move AFTER UPDATE OF status ON findings.action_plan DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.status <> old.status)) EXECUTE FUNCTION findings.guard_logged_move();
+CREATE TRIGGER action_plan_mark_overdue BEFORE INSERT OR UPDATE ON findings.action_plan FOR EACH ROW EXECUTE FUNCTION findings.mark_overdue();
 CREATE CONSTRAINT TRIGGER action_plan_remediation_under_way AFTER UPDATE OF status ON findings.action_plan DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.status = 'approved'::text) AND (old.status <> 'approved'::text))) EXECUTE FUNCTION findings.guard_remediation_under_way();
 CREATE TRIGGER note_deletes AFTER DELETE ON findings.action_plan REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('action_plan', 'id', 'r.version');
 CREATE TRIGGER note_inserts AFTER INSERT ON findings.action_plan REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('action_plan', 'id', 'r.version');
@@ -71,13 +74,15 @@ CREATE TRIGGER note_updates AFTER UPDATE ON findings.action_plan REFERENCING OLD
 alter table findings.action_plan enable row level security;
 alter table findings.action_plan force row level security;
 create policy postern_findings_definer_select on findings.action_plan as permissive for select to postern_findings_definer using (true);
+create policy postern_findings_definer_update on findings.action_plan as permissive for update to postern_findings_definer using (true) with check (true);
 create policy postern_findings_insert on findings.action_plan as permissive for insert to postern_findings with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_findings_select on findings.action_plan as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_findings_update on findings.action_plan as permissive for update to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on findings.action_plan as restrictive for all to postern_findings, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select, update on table findings.action_plan to postern_findings;
-grant select on table findings.action_plan to postern_findings_definer;
+grant select, update on table findings.action_plan to postern_findings_definer;
 comment on table findings.action_plan is 'What is done about a finding, by whom and until when.';
+comment on column findings.action_plan.overdue_on is 'The due date with which the plan last became overdue';
 
 create table findings.action_plan_counter (
   tenant_id uuid not null,
@@ -201,6 +206,7 @@ CASE severity
     WHEN 'medium'::text THEN 3
     ELSE 4
 END) stored,
+  overdue_on date,
   constraint finding_pk PRIMARY KEY (tenant_id, id),
   constraint finding_external_id_unique UNIQUE (tenant_id, external_id),
   constraint finding_number_unique UNIQUE (tenant_id, year, number),
@@ -243,6 +249,7 @@ END) stored,
   constraint finding_version_positive CHECK ((version > 0)),
   constraint finding_repeat_of_fk FOREIGN KEY (tenant_id, repeat_of_id) REFERENCES findings.finding(tenant_id, id)
 );
+CREATE INDEX finding_becoming_overdue ON findings.finding USING btree (target_on, tenant_id, id) WHERE ((status <> ALL (ARRAY['closed'::text, 'risk_accepted'::text, 'cancelled'::text])) AND (overdue_on IS DISTINCT FROM target_on));
 CREATE INDEX finding_by_accepted_until ON findings.finding USING btree (tenant_id, accepted_until) WHERE (status = 'risk_accepted'::text);
 CREATE INDEX finding_by_created_at ON findings.finding USING btree (tenant_id, created_at, id);
 CREATE INDEX finding_by_repeat_of ON findings.finding USING btree (tenant_id, repeat_of_id) WHERE (repeat_of_id IS NOT NULL);
@@ -258,6 +265,7 @@ CREATE TRIGGER finding_guard_four_eyes BEFORE UPDATE ON findings.finding FOR EAC
 CREATE TRIGGER finding_guard_plans_done BEFORE UPDATE OF status ON findings.finding FOR EACH ROW WHEN (((new.status = 'closed'::text) AND (old.status <> 'closed'::text))) EXECUTE FUNCTION findings.guard_plans_done();
 CREATE TRIGGER finding_guard_rejected BEFORE UPDATE OF status ON findings.finding FOR EACH ROW WHEN (((new.status <> old.status) AND (new.status = ANY (ARRAY['pending_validation'::text, 'closed'::text])))) EXECUTE FUNCTION findings.guard_rejected_recommendations();
 CREATE CONSTRAINT TRIGGER finding_logged_move AFTER UPDATE OF status ON findings.finding DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.status <> old.status)) EXECUTE FUNCTION findings.guard_logged_move();
+CREATE TRIGGER finding_mark_overdue BEFORE INSERT OR UPDATE ON findings.finding FOR EACH ROW EXECUTE FUNCTION findings.mark_overdue();
 CREATE CONSTRAINT TRIGGER finding_remediation_under_way AFTER UPDATE OF status ON findings.finding DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.status = 'open'::text) AND (old.status <> 'open'::text))) EXECUTE FUNCTION findings.guard_remediation_under_way();
 CREATE TRIGGER finding_repeat_change_guard BEFORE UPDATE OF repeat_of_id ON findings.finding FOR EACH ROW WHEN (((new.repeat_of_id IS NOT NULL) AND (new.repeat_of_id IS DISTINCT FROM old.repeat_of_id))) EXECUTE FUNCTION findings.guard_repeat();
 CREATE TRIGGER finding_repeat_guard BEFORE INSERT ON findings.finding FOR EACH ROW WHEN ((new.repeat_of_id IS NOT NULL)) EXECUTE FUNCTION findings.guard_repeat();
@@ -267,17 +275,19 @@ CREATE TRIGGER note_updates AFTER UPDATE ON findings.finding REFERENCING OLD TAB
 alter table findings.finding enable row level security;
 alter table findings.finding force row level security;
 create policy postern_findings_definer_select on findings.finding as permissive for select to postern_findings_definer using (true);
+create policy postern_findings_definer_update on findings.finding as permissive for update to postern_findings_definer using (true) with check (true);
 create policy postern_findings_insert on findings.finding as permissive for insert to postern_findings with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_findings_select on findings.finding as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_findings_update on findings.finding as permissive for update to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on findings.finding as restrictive for all to postern_findings, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select, update on table findings.finding to postern_findings;
-grant select on table findings.finding to postern_findings_definer;
+grant select, update on table findings.finding to postern_findings_definer;
 comment on table findings.finding is 'A finding: condition, criteria, cause, consequence, corrective action, and its state.';
 comment on column findings.finding.year is 'Year (UTC) in which the finding was documented; not that of identified_on.';
 comment on column findings.finding.severity_rank is 'The order of severity, for sorting: critical is 4.';
 comment on column findings.finding.created_at is 'Milliseconds, as clients see it, so that a page can begin exactly behind a row.';
 comment on column findings.finding.severity_order is 'The reverse of severity_rank: critical is 1.';
+comment on column findings.finding.overdue_on is 'The target date with which the finding last became overdue';
 
 create table findings.finding_entity (
   tenant_id uuid not null,
@@ -403,19 +413,6 @@ create policy postern_findings_definer_insert on findings.overdue_notice as perm
 create policy postern_findings_definer_select on findings.overdue_notice as permissive for select to postern_findings_definer using (true);
 create policy tenant_only on findings.overdue_notice as restrictive for all to postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select on table findings.overdue_notice to postern_findings_definer;
-
-create table findings.overdue_scan (
-  tenant_id uuid not null,
-  scanned_on date not null,
-  constraint overdue_scan_pk PRIMARY KEY (tenant_id)
-);
-alter table findings.overdue_scan enable row level security;
-alter table findings.overdue_scan force row level security;
-create policy postern_findings_definer_insert on findings.overdue_scan as permissive for insert to postern_findings_definer with check (true);
-create policy postern_findings_definer_select on findings.overdue_scan as permissive for select to postern_findings_definer using (true);
-create policy postern_findings_definer_update on findings.overdue_scan as permissive for update to postern_findings_definer using (true) with check (true);
-create policy tenant_only on findings.overdue_scan as restrictive for all to postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-grant insert, select, update on table findings.overdue_scan to postern_findings_definer;
 
 create table findings.recommendation (
   tenant_id uuid not null,
@@ -1128,6 +1125,28 @@ AS $function$
 $function$;
 grant execute on routine findings.log_end_of(uuid) to postern_findings;
 
+CREATE OR REPLACE FUNCTION findings.mark_overdue()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  today constant pg_catalog.date := (pg_catalog.now() at time zone 'UTC')::pg_catalog.date;
+begin
+  case tg_table_name
+    when 'finding' then
+      if new.target_on < today and new.status not in ('closed', 'risk_accepted', 'cancelled') then
+        new.overdue_on := new.target_on;
+      end if;
+    when 'action_plan' then
+      if new.due_on < today and new.status not in ('verified', 'rejected', 'cancelled', 'implemented') then
+        new.overdue_on := new.due_on;
+      end if;
+  end case;
+  return new;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION findings.note_overdue()
  RETURNS void
  LANGUAGE plpgsql
@@ -1135,39 +1154,59 @@ CREATE OR REPLACE FUNCTION findings.note_overdue()
  SET search_path TO ''
 AS $function$
 declare
-  scan record;
   today constant pg_catalog.date := (pg_catalog.now() at time zone 'UTC')::pg_catalog.date;
 begin
-  insert into findings.overdue_scan (tenant_id, scanned_on)
-  select r.tenant_id, (r.since at time zone 'UTC')::pg_catalog.date from tenancy.list_event_readers() as r
-      on conflict (tenant_id) do nothing;
-  for scan in
-    select s.tenant_id, greatest(s.scanned_on, (r.since at time zone 'UTC')::pg_catalog.date) as since
-      from findings.overdue_scan as s
-      join tenancy.list_event_readers() as r on r.tenant_id = s.tenant_id
-     where s.scanned_on < today
-     order by s.tenant_id
-       for update of s skip locked
-  loop
-    -- finding_by_target_on, action_plan_by_due_on
-    insert into findings.overdue_notice (tenant_id, kind, resource_id, due_on)
-    select f.tenant_id, 'finding', f.id, f.target_on
+  -- finding_becoming_overdue
+  with due as (
+    select f.tenant_id, f.id
       from findings.finding as f
-     where f.tenant_id = scan.tenant_id
-       and f.target_on >= scan.since
+     where f.status not in ('closed', 'risk_accepted', 'cancelled')
+       and f.overdue_on is distinct from f.target_on
        and f.target_on < today
-       and f.status not in ('closed', 'risk_accepted', 'cancelled')
-        on conflict do nothing;
-    insert into findings.overdue_notice (tenant_id, kind, resource_id, due_on)
-    select p.tenant_id, 'action_plan', p.id, p.due_on
+     order by f.target_on, f.tenant_id, f.id
+     limit 1000
+       for update skip locked
+  ), late as (
+    update findings.finding as f
+       set updated_at = pg_catalog.now(),
+           version = f.version + 1
+      from due
+     where f.tenant_id = due.tenant_id
+       and f.id = due.id
+    returning f.tenant_id, f.id, f.target_on
+  )
+  insert into findings.overdue_notice (tenant_id, kind, resource_id, due_on)
+  select late.tenant_id, 'finding', late.id, late.target_on
+    from late
+    join tenancy.list_event_readers() as r on r.tenant_id = late.tenant_id
+   where late.target_on >= (r.since at time zone 'UTC')::pg_catalog.date
+      on conflict do nothing;
+
+  -- action_plan_becoming_overdue
+  with due as (
+    select p.tenant_id, p.id
       from findings.action_plan as p
-     where p.tenant_id = scan.tenant_id
-       and p.due_on >= scan.since
+     where p.status not in ('verified', 'rejected', 'cancelled', 'implemented')
+       and p.overdue_on is distinct from p.due_on
        and p.due_on < today
-       and p.status not in ('verified', 'rejected', 'cancelled', 'implemented')
-        on conflict do nothing;
-    update findings.overdue_scan as s set scanned_on = today where s.tenant_id = scan.tenant_id;
-  end loop;
+     order by p.due_on, p.tenant_id, p.id
+     limit 1000
+       for update skip locked
+  ), late as (
+    update findings.action_plan as p
+       set updated_at = pg_catalog.now(),
+           version = p.version + 1
+      from due
+     where p.tenant_id = due.tenant_id
+       and p.id = due.id
+    returning p.tenant_id, p.id, p.due_on
+  )
+  insert into findings.overdue_notice (tenant_id, kind, resource_id, due_on)
+  select late.tenant_id, 'action_plan', late.id, late.due_on
+    from late
+    join tenancy.list_event_readers() as r on r.tenant_id = late.tenant_id
+   where late.due_on >= (r.since at time zone 'UTC')::pg_catalog.date
+      on conflict do nothing;
 end
 $function$;
 alter routine findings.note_overdue() owner to postern_findings_definer;

@@ -344,7 +344,6 @@ test('only constraints that reveal nothing about other tenants are left out', ()
       'evidence.policy_pk',
       'evidence.tenant_usage_pk',
       'findings.log_end_pk',
-      'findings.overdue_scan_pk',
       'api_key_tenant_fk',
       'keys.expiry_scan_pk',
       'key_policy_event_tenant_fk',

@@ -107,7 +107,7 @@ describe('PostgreSQL isolates tenants from each other', () => {
       }),
     )
     // Only a definer reaches the tables of the schedule; test/security/database-roles.test.ts tries them.
-    const elsewhere = new Set(['idempotency_record', 'overdue_notice', 'overdue_scan'])
+    const elsewhere = new Set(['idempotency_record', 'overdue_notice'])
     expect(
       there
         .map(({ name }) => name)

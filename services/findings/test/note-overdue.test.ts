@@ -1,7 +1,8 @@
-/** @promise Operation: A finding or action plan that becomes overdue is an event of webhooks, once for each date. */
+/** @promise Operation: A finding or action plan that becomes overdue is a change and an event of webhooks, once for each date. */
 
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { z } from 'zod'
 import { noteOverdue } from '../src/overdue/store.ts'
 import { day, planCalls } from './plans.ts'
 import { type FindingsUnderTest, type Principal, startFindings } from './service.ts'
@@ -20,10 +21,9 @@ async function execute(text: string, ...values: unknown[]): Promise<void> {
   })
 }
 
-/** The tenant has had an endpoint for a year, and was looked at yesterday. */
+/** The tenant has had an endpoint for a year. */
 async function follow({ tenantId }: Principal): Promise<void> {
   await execute(`insert into tenancy.event_reader (tenant_id, since) values ($1, now() - interval '1 year')`, tenantId)
-  await execute('insert into findings.overdue_scan (tenant_id, scanned_on) values ($1, $2)', tenantId, day(-1))
 }
 
 async function eventsOf({ tenantId }: Principal): Promise<string[]> {
@@ -54,15 +54,95 @@ test('what became overdue yesterday is noted once, and what was closed or is due
   await note()
   const expected = [`action_plan.became_overdue ${late.plan.id}`, `finding.became_overdue ${late.finding.id}`]
   expect(await eventsOf(tenant)).toEqual(expected)
-  await execute('update findings.overdue_scan set scanned_on = $2 where tenant_id = $1', tenant.tenantId, day(-2))
   await note()
   expect(await eventsOf(tenant)).toEqual(expected)
 })
 
-test('a tenant without an endpoint notes nothing', async () => {
+const changeSchema = z.object({ kind: z.string(), id: z.string(), version: z.int().nullable() })
+const stateSchema = z.object({ version: z.int(), updated_at: z.string(), is_overdue: z.boolean() })
+
+/** What the feed has after a position. */
+async function feedOf(tenant: Principal, since: string) {
+  const { json, headers } = await service.call(tenant, 'GET', `/api/v1/changes?since=${since}`)
+  return { changes: z.array(changeSchema).parse(json), next: String(headers['postern-next-since']) }
+}
+
+const read = async (tenant: Principal, path: string) => {
+  const { json, headers } = await service.call(tenant, 'GET', path)
+  return { ...stateSchema.parse(json), etag: String(headers['etag']) }
+}
+
+test('a tenant without an endpoint sees what became overdue in its feed, once, and notes no event', async () => {
+  const tenant = newTenant()
+  const [late, today] = [await proposed(tenant), await proposed(tenant)]
+  await execute(
+    `update findings.finding set target_on = $2, updated_at = now() - interval '1 hour' where id = $1`,
+    late.finding.id,
+    day(-1),
+  )
+  await execute('update findings.action_plan set due_on = $2 where id = $1', late.plan.id, day(-400))
+  await execute('update findings.finding set target_on = $2 where id = $1', today.finding.id, day(0))
+  const { next } = await feedOf(tenant, 'now')
+  const path = `/api/v1/findings/${late.finding.id}`
+  const before = await read(tenant, path)
+  await note()
+  const { changes, next: end } = await feedOf(tenant, next)
+  expect(changes).toEqual([
+    { kind: 'finding', id: late.finding.id, version: before.version + 1 },
+    expect.objectContaining({ kind: 'action_plan', id: late.plan.id }),
+  ])
+  const after = await read(tenant, path)
+  expect(after).toMatchObject({ version: before.version + 1, is_overdue: true })
+  expect([after.updated_at > before.updated_at, after.etag === before.etag]).toEqual([true, false])
+  expect(await eventsOf(tenant)).toEqual([])
+  await note()
+  expect((await feedOf(tenant, end)).changes).toEqual([])
+})
+
+test('what is written while it is overdue does not change again', async () => {
   const tenant = newTenant()
   const { finding } = await proposed(tenant)
-  await execute('update findings.finding set target_on = $2 where id = $1', finding.id, day(-1))
+  const path = `/api/v1/findings/${finding.id}`
+  const { etag } = await read(tenant, path)
+  const headers = { 'if-match': etag, 'content-type': 'application/merge-patch+json' }
+  const changed = await service.call(tenant, 'PATCH', path, { body: { target_date: day(-3) }, headers })
+  expect(changed.status).toBe(200)
+  const before = await read(tenant, path)
+  expect(before.is_overdue).toBe(true)
   await note()
-  expect(await eventsOf(tenant)).toEqual([])
+  expect(await read(tenant, path)).toEqual(before)
+})
+
+/** Makes more findings like one. */
+async function copy(id: string, times: number, targetOn: string): Promise<void> {
+  const text = `select string_agg(quote_ident(attname), ', ' order by attnum) as names from pg_attribute
+    where attrelid = 'findings.finding'::regclass and attnum > 0 and not attisdropped and attgenerated = ''`
+  const [row] = await service.asSuperuser.system(async (tx) => await tx.query<{ names: string }>({ text, values: [] }))
+  const own = new Map([
+    ['id', 'gen_random_uuid()'],
+    ['number', '900000 + n'],
+    ['target_on', '$2::date'],
+  ])
+  const names = (row?.names ?? '').split(', ')
+  const values = names.map((name) => own.get(name) ?? `f.${name}`)
+  const from = `from findings.finding as f, generate_series(1, ${times}) as n where f.id = $1`
+  await execute(`insert into findings.finding (${names.join(', ')}) select ${values.join(', ')} ${from}`, id, targetOn)
+}
+
+test('one call takes a thousand at most, and the next call the rest', async () => {
+  const tenant = newTenant()
+  const { finding } = await proposed(tenant)
+  await copy(finding.id, 1005, day(-2))
+  const waiting = async () => {
+    const text = `select count(*)::integer as waiting from findings.finding where tenant_id = $1 and overdue_on is null and target_on = $2`
+    const rows = await service.asSuperuser.system(
+      async (tx) => await tx.query<{ waiting: number }>({ text, values: [tenant.tenantId, day(-2)] }),
+    )
+    return rows[0]?.waiting
+  }
+  expect(await waiting()).toBe(1005)
+  await note()
+  expect(await waiting()).toBe(5)
+  await note()
+  expect(await waiting()).toBe(0)
 })

@@ -2,7 +2,7 @@ import { type Tx, statement } from '@postern/tenant-db'
 
 const note = statement('findings_note_overdue', 'select findings.note_overdue()')
 
-/** Records one event per overdue item and due date, for tenants with webhooks. */
+/** Gives what became overdue a new version and notes it as an event, in all tenants: once for a date, up to 1,000 of each kind. */
 export async function noteOverdue(tx: Tx): Promise<void> {
   await tx.execute(note([]))
 }

@@ -2,7 +2,7 @@ import { type Logger, repeatEvery } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import { noteOverdue } from './store.ts'
 
-/** A new day in UTC is noticed within a minute. */
+/** A new day in UTC is noticed within a minute; more than 1,000 take a minute for each further thousand. */
 const everyMs = 60_000
 
 export function watchOverdue({
