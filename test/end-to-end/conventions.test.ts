@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { parseCsv } from '../support/csv.ts'
 import { send } from '../support/http.ts'
 import { type RunningIssuer, startIssuer } from '../support/issuer.ts'
+import { rowsOfWorkbook } from '../support/workbook.ts'
 
 let issuer: RunningIssuer
 let stack: TestStack
@@ -330,7 +331,7 @@ const targetOf = (subjects: Readonly<Record<string, string>>, path: string): str
 describe('every list', () => {
   const lists = routeTable.filter((route) => itemSchemaOf(route) !== undefined)
 
-  test('has the same rows as JSON, NDJSON and CSV and in no other media type; a plan of action is OSCAL', async () => {
+  test('has the same rows as JSON, NDJSON, CSV and workbook and in no other media type; a plan of action is OSCAL', async () => {
     const { key, authorization, subjects } = await populated()
     await vi.waitFor(
       async () => expect((await send(gateway, '/api/v1/members', { headers: { authorization } })).json).toHaveLength(1),
@@ -365,6 +366,8 @@ describe('every list', () => {
         const rows = format === 'csv' ? parseCsv(named.text).length : named.text.split('\n').length - 1
         expect([target, format, named.status, rows]).toEqual([target, format, 200, whole])
       }
+      const rows = await rowsOfWorkbook(`${gateway}${target}${joint}format=xlsx`, authorization)
+      expect([target, rows]).toEqual([target, parseCsv(table.text).length])
       const { json, headers } = await send(gateway, `${target}${joint}envelope=true`, { headers: { authorization } })
       expect(headers['content-type']).toMatch(/^application\/vnd\.postern\.page\+json/)
       const { items } = z.object({ items: steady, next: z.null(), total: z.null() }).parse(json)

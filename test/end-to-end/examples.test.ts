@@ -147,6 +147,18 @@ describe.skipIf(lacks('python3'))('with Python', () => {
   })
 })
 
+test('findings.pq requests a list with the columns that it names', async () => {
+  await startTenant(['Shared accounts'])
+  const query = await readFile(join(examples, 'findings.pq'), 'utf8')
+  const named = (name: string): string => new RegExp(`${name} = "([^"]+)"`).exec(query)?.[1] ?? ''
+  const path = `/${named('RelativePath')}?format=${named('format')}&fields=${named('fields')}`
+  const [header = '', row = ''] = (await send(gateway, path, { key })).text.split('\r\n')
+  expect(row).toContain('Shared accounts')
+  const columns = [...query.matchAll(/[{,] ?\{?"([a-z_]+)"/g)].map(([, column]) => column)
+  expect(columns.length).toBeGreaterThan(4)
+  expect(header.split(',')).toEqual(expect.arrayContaining([...columns, 'owner_name', 'owner_email']))
+})
+
 describe.skipIf(lacks('bash') || lacks('curl') || lacks('sha256sum'))('with bash and curl', () => {
   test('upload-folder.sh uploads each file once and stores its receipt', async () => {
     await startTenant([])

@@ -3,11 +3,12 @@ import {
   type InputError,
   type ProblemCode,
   type Route,
-  columnsOf,
   isScimTarget,
   itemSchemaOf,
   mediaTypesOf,
   pageMediaType,
+  tableColumnsOf,
+  workbookMediaType,
   membersOf,
   problemSchema,
   problemTypes,
@@ -160,6 +161,7 @@ function faultOfSuccess(
   if (!mediaTypesOf(route).includes(mediaType)) return 'in a media type that the contract does not have'
   if (mediaType === 'application/x-ndjson') return faultOfLines(route, answer.text, members)
   if (mediaType === 'text/csv') return faultOfCsv(route, answer.text, members)
+  if (mediaType === workbookMediaType) return answer.text.startsWith('PK') ? undefined : 'with no workbook'
   if (mediaType === pageMediaType) {
     const { data } = z.object({ items: z.unknown(), next: z.string().nullable() }).safeParse(answer.json)
     return data === undefined ? 'with no page' : faultOfJson(limitedTo(contract.schema, members), data.items)
@@ -196,7 +198,8 @@ function faultOfLines(route: Route, text: string, members: readonly string[] | u
 
 function faultOfCsv(route: Route, text: string, members: readonly string[] | undefined): string | undefined {
   const [header = [], ...rows] = parseCsv(text)
-  const columns = columnsOf(route).filter((name) => members?.includes(name) ?? true)
+  const asked = tableColumnsOf(route).filter(({ member }) => members?.includes(member) ?? true)
+  const columns = asked.map(({ name }) => name)
   if (!isDeepStrictEqual(header, columns)) return 'with columns of its own'
   return rows.every((row) => row.length === header.length) ? undefined : 'with a row that has not all columns'
 }

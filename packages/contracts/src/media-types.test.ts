@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { csvCell, itemSchemaOf, mediaTypesOf } from './media-types.ts'
+import { csvCell, itemSchemaOf, mediaTypesOf, workbookMediaType } from './media-types.ts'
 import { routeTable } from './route-table.ts'
 
-test('every paged list is available in four media types', () => {
+test('every paged list is available in five media types', () => {
   const lists = routeTable.filter(
     (route) => route.query?.shape['cursor'] !== undefined || route.id === 'findings.list-changes',
   )
@@ -14,6 +14,7 @@ test('every paged list is available in four media types', () => {
         'application/json',
         'application/x-ndjson',
         'text/csv',
+        workbookMediaType,
         'application/vnd.postern.page+json',
       ])
     }

@@ -6,13 +6,23 @@ export const linesMediaType = 'application/x-ndjson'
 /** A page of a list with what the headers say: for clients that see only bodies. */
 export const pageMediaType = 'application/vnd.postern.page+json'
 
+/** ECMA-376. */
+export const workbookMediaType = 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet'
+
 /** RFC 4180 for CSV. */
-export const listMediaTypes = ['application/json', linesMediaType, 'text/csv', pageMediaType] as const
+export const listMediaTypes = [
+  'application/json',
+  linesMediaType,
+  'text/csv',
+  workbookMediaType,
+  pageMediaType,
+] as const
 
 const formats: Readonly<Record<string, string>> = {
   json: 'application/json',
   ndjson: linesMediaType,
   csv: 'text/csv',
+  xlsx: workbookMediaType,
 }
 
 /** Undefined: the client names none in the query, so `Accept` decides. */
@@ -33,11 +43,56 @@ export function itemSchemaOf(route: Route): z.ZodType | undefined {
   return schema instanceof z.ZodArray && schema.element instanceof z.ZodType ? schema.element : undefined
 }
 
-export function columnsOf(route: Route): readonly string[] {
-  if (route.csvColumns !== undefined) return route.csvColumns
+/** A column of a list as a table: a member of its items, or a part of one. */
+export interface TableColumn {
+  readonly name: string
+  readonly member: string
+  readonly part: string | undefined
+  readonly kind: 'date' | 'time' | undefined
+}
+
+/** An object of plain values has a column for each of them behind its own, such as `owner_name`. */
+export function tableColumnsOf(route: Route): readonly TableColumn[] {
   const item = itemSchemaOf(route)
   if (!(item instanceof z.ZodObject)) return []
-  return Object.entries(item.shape).flatMap(([name, member]) => (member instanceof z.ZodOptional ? [] : [name]))
+  const listed = Object.entries(item.shape).flatMap(([name, schema]) => (schema instanceof z.ZodOptional ? [] : [name]))
+  return (route.csvColumns ?? listed).flatMap((member) => {
+    const schema = valueSchema(item.shape[member])
+    const own = { name: member, member, part: undefined, kind: dateKindOf(schema) }
+    return [
+      own,
+      ...partsOf(schema).map(([part, value]) => ({ name: `${member}_${part}`, member, part, kind: dateKindOf(value) })),
+    ]
+  })
+}
+
+export function columnsOf(route: Route): readonly string[] {
+  return tableColumnsOf(route).map(({ name }) => name)
+}
+
+function partsOf(schema: unknown): readonly (readonly [string, unknown])[] {
+  if (!(schema instanceof z.ZodObject)) return []
+  const parts = Object.entries(schema.shape).map(([part, value]) => [part, valueSchema(value)] as const)
+  return parts.every(([, value]) => isPlain(value)) ? parts : []
+}
+
+function isPlain(schema: unknown): boolean {
+  return !(schema instanceof z.ZodObject || schema instanceof z.ZodArray || schema instanceof z.ZodRecord)
+}
+
+function valueSchema(schema: unknown): unknown {
+  return schema instanceof z.ZodNullable || schema instanceof z.ZodOptional ? valueSchema(schema.unwrap()) : schema
+}
+
+function dateKindOf(schema: unknown): TableColumn['kind'] {
+  if (schema instanceof z.ZodISODate) return 'date'
+  return schema instanceof z.ZodISODateTime ? 'time' : undefined
+}
+
+export function cellOf(item: object, { member, part }: TableColumn): unknown {
+  const value: unknown = Reflect.get(item, member)
+  if (part === undefined) return value
+  return typeof value === 'object' && value !== null ? Reflect.get(value, part) : undefined
 }
 
 /** The default first; empty without a body. */

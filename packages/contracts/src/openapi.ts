@@ -1,7 +1,15 @@
 import { z } from 'zod'
 import { documentedSchema } from './parse-items-separately.ts'
 import { exampleOf } from './example.ts'
-import { columnsOf, csvCell, itemSchemaOf, linesMediaType, pageMediaType } from './media-types.ts'
+import {
+  cellOf,
+  csvCell,
+  itemSchemaOf,
+  linesMediaType,
+  pageMediaType,
+  tableColumnsOf,
+  workbookMediaType,
+} from './media-types.ts'
 import { headerComponents, headerParameters, headersOf } from './openapi-headers.ts'
 import { problemDocument, problemMediaType, problemSchema, problemTypes, problemUri } from './problem.ts'
 import { tenantHeader } from './platform-headers.ts'
@@ -194,9 +202,10 @@ function exports(route: Route, schemas: Map<string, unknown>): Json {
   if (item === undefined) return {}
   const described = schemaOf(item, 'output', schemas)
   const example = asJson(exampleIn(described, schemas))
-  const columns = columnsOf(route)
+  const table = tableColumnsOf(route)
+  const columns = table.map(({ name }) => name)
   const isFeed = route.query?.shape['follow'] !== undefined
-  const rows = [columns, columns.map((name) => csvCell(example[name]))]
+  const rows = [columns, table.map((column) => csvCell(cellOf(example, column)))]
   return {
     'application/x-ndjson': {
       schema: {
@@ -215,10 +224,18 @@ function exports(route: Route, schemas: Map<string, unknown>): Json {
       schema: {
         type: 'string',
         description:
-          'The whole list (RFC 4180), with a header. Cells contain objects as JSON and lists of words separated by spaces. An apostrophe precedes values that a spreadsheet would treat as formulas. `csv=excel` adds a byte order mark, which Excel needs to read UTF-8.',
+          'The whole list (RFC 4180), with a header. Cells contain objects as JSON and lists of words separated by spaces; the parts of an object also have columns, such as `owner_name`. An apostrophe precedes values that a spreadsheet would treat as formulas. `csv=excel` adds a byte order mark, which Excel needs to read UTF-8.',
       },
       'x-columns': columns,
       example: `${rows.map((cells) => cells.join(',')).join('\r\n')}\r\n`,
+    },
+    [workbookMediaType]: {
+      schema: {
+        type: 'string',
+        contentMediaType: workbookMediaType,
+        description:
+          'The whole list as an Excel workbook (`.xlsx`) with the columns of the CSV. The header stays in view. Dates and times (UTC) are dates of Excel. Text is never a formula; beyond 32,767 characters it ends with `…`.',
+      },
     },
   }
 }

@@ -6,8 +6,9 @@ const maxLimit = 1000
 
 /** The form of a list, for clients that cannot send `Accept` or read headers. */
 export const formQuery = {
-  format: z.enum(['json', 'ndjson', 'csv']).optional().meta({
-    description: 'The form of the list, instead of `Accept`: pages of JSON, or the whole list as NDJSON or CSV',
+  format: z.enum(['json', 'ndjson', 'csv', 'xlsx']).optional().meta({
+    description:
+      'The form of the list, instead of `Accept`: pages of JSON, or the whole list as NDJSON, CSV or an Excel workbook',
   }),
   envelope: z.enum(['true', 'false']).optional().meta({
     description:
@@ -47,7 +48,7 @@ export const maxExpanded = 100
 
 export const mostExpanded = { one: 200, listed: 20 } as const
 
-export const expandedPages = `Only for JSON pages of up to ${maxExpanded} resources; NDJSON and CSV contain no related resources`
+export const expandedPages = `Only for JSON pages of up to ${maxExpanded} resources; NDJSON, CSV and workbooks contain no related resources`
 
 const expandedMembers: Readonly<Record<string, readonly string[]>> = {
   finding_counts: ['open_findings', 'archived_with_open_findings'],

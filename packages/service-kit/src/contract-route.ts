@@ -10,6 +10,7 @@ import {
   linesMediaType,
   mediaTypeAsked,
   pageMediaType,
+  workbookMediaType,
   mediaTypesOf,
 } from '@postern/contracts'
 import { type TenantContext, parseAssertion } from '@postern/signed-context'
@@ -313,7 +314,8 @@ function withEnvelope(page: unknown, reply: FastifyReply): JsonText {
 }
 
 function isLargeAnswer(mediaType: string, query: unknown): boolean {
-  return mediaType === linesMediaType || mediaType === 'text/csv' || expansionsAsked(query).length > 0
+  const isWhole = [linesMediaType, 'text/csv', workbookMediaType].includes(mediaType)
+  return isWhole || expansionsAsked(query).length > 0
 }
 
 function holdStream({ share }: RequestContext, { content }: StreamedAnswer): void {

@@ -1,5 +1,14 @@
 import { Readable } from 'node:stream'
-import { type Route, columnsOf, csvText, maxExpanded, pageMediaType } from '@postern/contracts'
+import {
+  type Route,
+  type TableColumn,
+  cellOf,
+  csvText,
+  maxExpanded,
+  pageMediaType,
+  tableColumnsOf,
+  workbookMediaType,
+} from '@postern/contracts'
 import { parseAssertion } from '@postern/signed-context'
 import { stringify } from 'csv-stringify'
 import {
@@ -9,6 +18,7 @@ import {
   assertItemInContract,
   registerContract,
 } from './contract-route.ts'
+import { asWorkbook } from './list-workbook.ts'
 import { type JsonText, type JsonTexts, textOf, valueOf } from './json-text.ts'
 import { problem } from './problem.ts'
 import { expansionsAsked, fieldsAsked, selectFields } from './select-fields.ts'
@@ -29,7 +39,7 @@ export function contractList<const R extends Route, Item extends object>(
   route: R,
   { page, all }: ListHandlers<R, Item>,
 ): void {
-  const names = columnsOf(route)
+  const table = tableColumnsOf(route)
   const memory = createPageMemory()
   registerContract(app, route, async (input) => {
     assertExpandable(input)
@@ -44,17 +54,18 @@ export function contractList<const R extends Route, Item extends object>(
         : each(items, (item) =>
             fields === undefined || item === heartbeat ? item : selectFields(valueOf(item), fields),
           )
+    const name = route.path.slice(route.path.lastIndexOf('/') + 1)
+    const columns = table.filter(({ member }) => fields?.includes(member) ?? true)
     if (input.mediaType === 'text/csv') {
-      const name = route.path.slice(route.path.lastIndexOf('/') + 1)
       input.answer.header('content-disposition', `attachment; filename="${name}.csv"`)
       return new StreamedAnswer(
         'text/csv; charset=utf-8; header=present',
-        asCsv(
-          sent,
-          names.filter((column) => fields?.includes(column) ?? true),
-          isForExcel(input.query),
-        ),
+        asCsv(sent, columns, isForExcel(input.query)),
       )
+    }
+    if (input.mediaType === workbookMediaType) {
+      input.answer.header('content-disposition', `attachment; filename="${name}.xlsx"`)
+      return new StreamedAnswer(workbookMediaType, asWorkbook(found(sent), name, columns))
     }
     return new StreamedAnswer('application/x-ndjson', Readable.from(asLines(sent), { objectMode: false }))
   })
@@ -339,10 +350,9 @@ function isForExcel(query: object): boolean {
 }
 
 /** CSV (RFC 4180). An apostrophe precedes text that a spreadsheet would run as a formula. */
-function asCsv(items: AsyncIterable<unknown>, columns: readonly string[], hasByteOrderMark: boolean): Readable {
-  const source = Readable.from(found(items))
+function asCsv(items: AsyncIterable<unknown>, columns: readonly TableColumn[], hasByteOrderMark: boolean): Readable {
+  const source = Readable.from(each(found(items), (item) => columns.map((column) => cellOf(item, column))))
   const csv = stringify({
-    columns: [...columns],
     escape_formulas: true,
     record_delimiter: 'windows',
     // Many readers accept half of the delimiter.
@@ -351,13 +361,13 @@ function asCsv(items: AsyncIterable<unknown>, columns: readonly string[], hasByt
     cast: { boolean: csvText, object: csvText, string: (text) => (text.startsWith('\n') ? `'${text}` : text) },
   })
   // A slow search must begin its answer.
-  csv.push(`${hasByteOrderMark ? '\ufeff' : ''}${columns.join(',')}\r\n`)
+  csv.push(`${hasByteOrderMark ? '\ufeff' : ''}${columns.map(({ name }) => name).join(',')}\r\n`)
   // pipe() would leave the reader open after a failure.
   source.on('error', (error) => csv.destroy(error))
   csv.on('close', () => source.destroy())
   return source.pipe(csv)
 }
 
-async function* found(items: AsyncIterable<unknown>): AsyncGenerator {
-  for await (const item of items) if (item !== heartbeat) yield valueOf(item)
+async function* found(items: AsyncIterable<unknown>): AsyncGenerator<object> {
+  for await (const item of items) if (item !== heartbeat) yield Object(valueOf(item))
 }

@@ -1,5 +1,5 @@
 import { type Json, asJson, asList, mapMembers, omit, schemaNameOf } from './json.ts'
-import { linesMediaType, pageMediaType } from '../media-types.ts'
+import { linesMediaType, pageMediaType, workbookMediaType } from '../media-types.ts'
 import { openApi } from '../openapi.ts'
 import type { Route } from '../route.ts'
 import { type SharedExamples, shareExamples } from './examples.ts'
@@ -187,8 +187,8 @@ function withoutExports(response: Json): Json {
   if (columns === undefined) return response
   return {
     ...response,
-    description: `${String(response['description'])}. \`format=ndjson\` or \`csv\`: the whole list. \`envelope=true\`: an object with \`items\`, \`next\`, \`total\``,
-    content: omit(content, linesMediaType, 'text/csv', pageMediaType),
+    description: `${String(response['description'])}. \`format=ndjson|csv|xlsx\`: the whole list. \`envelope=true\`: an object with \`items\``,
+    content: omit(content, linesMediaType, 'text/csv', workbookMediaType, pageMediaType),
     'x-columns': columns,
   }
 }

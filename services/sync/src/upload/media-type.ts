@@ -1,5 +1,5 @@
+import { workbookMediaType } from '@postern/contracts'
 import { problem } from '@postern/service-kit'
-import { workbookMediaType } from '../source/workbook/open-workbook.ts'
 
 /** Others are accepted: clients send `text/csv`, bytes, Excel's type, curl's default form type, or none. */
 const notATable = new RegExp(

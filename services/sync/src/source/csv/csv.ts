@@ -1,3 +1,4 @@
+import { workbookMediaType } from '@postern/contracts'
 import { z } from 'zod'
 import { createByteBudget, readBytes } from '../../outbound/byte-stream.ts'
 import { SourceReadError } from '../source-read-error.ts'
@@ -18,7 +19,7 @@ import { findTextFormat } from './other-formats.ts'
 import { type Column, readHeader } from './header.ts'
 import { normalizePieces } from './normalize-pieces.ts'
 import { toTableRow } from './table-row.ts'
-import { isZip, workbookMediaType } from '../workbook/open-workbook.ts'
+import { isZip } from '../workbook/open-workbook.ts'
 import { readWorkbook } from '../workbook/workbook.ts'
 import { type Records, findSeparator, parseRecords, readSeparatorLine } from './parse.ts'
 

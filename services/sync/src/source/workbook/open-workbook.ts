@@ -5,8 +5,6 @@ import { findBinaryFormat } from '../csv/other-formats.ts'
 import { SourceReadError } from '../source-read-error.ts'
 import { brokenWorkbook, readXml } from './read-xml.ts'
 
-export const workbookMediaType = 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet'
-
 const mebibyte = 1024 * 1024
 
 /** The unpacked size of one part. Small parts are workbook, relations and styles. */
