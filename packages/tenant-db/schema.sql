@@ -25,6 +25,98 @@ grant select (outer_pad) on table tenancy.assertion_secret to postern_tenancy;
 grant select (created_at) on table tenancy.assertion_secret to postern_tenancy;
 grant select (not_after) on table tenancy.assertion_secret to postern_tenancy;
 
+create table tenancy.audit_event (
+  tenant_id uuid not null,
+  id uuid not null default uuidv7(),
+  at timestamp(3) with time zone not null default clock_timestamp(),
+  category text not null,
+  action text not null,
+  outcome text not null default 'success'::text,
+  reason text,
+  actor_type text not null,
+  actor_id text,
+  actor_name text,
+  resource_type text not null,
+  resource_id text,
+  resource_name text,
+  source_ip text,
+  request_id text,
+  ended_at pg_lsn,
+  "position" bigint,
+  constraint audit_event_pk PRIMARY KEY (tenant_id, id),
+  constraint audit_event_position_unique UNIQUE (tenant_id, "position"),
+  constraint audit_event_action_form CHECK ((action ~ '^[a-z_]{1,40}\.[a-z_]{1,40}$'::text)),
+  constraint audit_event_actor_type_known CHECK ((actor_type = ANY (ARRAY['person'::text, 'machine'::text, 'key'::text, 'operator'::text, 'system'::text, 'policy'::text]))),
+  constraint audit_event_category_known CHECK ((category = ANY (ARRAY['key'::text, 'key_policy'::text, 'evidence'::text, 'connector'::text, 'webhook'::text, 'directory'::text, 'tenant'::text]))),
+  constraint audit_event_outcome_known CHECK ((outcome = ANY (ARRAY['success'::text, 'failure'::text]))),
+  constraint audit_event_short CHECK ((octet_length(concat(reason, actor_id, actor_name, resource_type, resource_id, resource_name, source_ip, request_id)) <= 20000))
+);
+CREATE INDEX audit_event_by_time ON tenancy.audit_event USING btree (tenant_id, at);
+CREATE INDEX audit_event_of_resource ON tenancy.audit_event USING btree (tenant_id, resource_id, "position");
+CREATE INDEX audit_event_unplaced ON tenancy.audit_event USING btree (tenant_id, ended_at, id) WHERE (ended_at IS NOT NULL);
+CREATE CONSTRAINT TRIGGER end_audit_event AFTER INSERT ON tenancy.audit_event DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION tenancy.end_audit_event();
+CREATE TRIGGER notes_connector AFTER INSERT ON tenancy.audit_event FOR EACH ROW WHEN ((new.category = 'connector'::text)) EXECUTE FUNCTION tenancy.note_event('id', 'audit.connector');
+CREATE TRIGGER notes_directory AFTER INSERT ON tenancy.audit_event FOR EACH ROW WHEN ((new.category = 'directory'::text)) EXECUTE FUNCTION tenancy.note_event('id', 'audit.directory');
+CREATE TRIGGER notes_evidence AFTER INSERT ON tenancy.audit_event FOR EACH ROW WHEN ((new.category = 'evidence'::text)) EXECUTE FUNCTION tenancy.note_event('id', 'audit.evidence');
+CREATE TRIGGER notes_key AFTER INSERT ON tenancy.audit_event FOR EACH ROW WHEN ((new.category = 'key'::text)) EXECUTE FUNCTION tenancy.note_event('id', 'audit.key');
+CREATE TRIGGER notes_key_policy AFTER INSERT ON tenancy.audit_event FOR EACH ROW WHEN ((new.category = 'key_policy'::text)) EXECUTE FUNCTION tenancy.note_event('id', 'audit.key_policy');
+CREATE TRIGGER notes_tenant AFTER INSERT ON tenancy.audit_event FOR EACH ROW WHEN ((new.category = 'tenant'::text)) EXECUTE FUNCTION tenancy.note_event('id', 'audit.tenant');
+CREATE TRIGGER notes_webhook AFTER INSERT ON tenancy.audit_event FOR EACH ROW WHEN ((new.category = 'webhook'::text)) EXECUTE FUNCTION tenancy.note_event('id', 'audit.webhook');
+alter table tenancy.audit_event enable row level security;
+alter table tenancy.audit_event force row level security;
+create policy postern_evidence_insert on tenancy.audit_event as permissive for insert to postern_evidence with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_keys_select on tenancy.audit_event as permissive for select to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_insert on tenancy.audit_event as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_tenancy_delete on tenancy.audit_event as permissive for delete to postern_tenancy using (true);
+create policy postern_tenancy_insert on tenancy.audit_event as permissive for insert to postern_tenancy with check (true);
+create policy postern_tenancy_select on tenancy.audit_event as permissive for select to postern_tenancy using (true);
+create policy postern_tenancy_update on tenancy.audit_event as permissive for update to postern_tenancy using (true) with check (true);
+create policy tenant_only on tenancy.audit_event as restrictive for all to postern_evidence, postern_keys, postern_owner, postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant select on table tenancy.audit_event to postern_keys;
+grant delete, insert, select, update on table tenancy.audit_event to postern_tenancy;
+grant insert (tenant_id) on table tenancy.audit_event to postern_evidence;
+grant insert (at) on table tenancy.audit_event to postern_evidence;
+grant insert (category) on table tenancy.audit_event to postern_evidence;
+grant insert (action) on table tenancy.audit_event to postern_evidence;
+grant insert (outcome) on table tenancy.audit_event to postern_evidence;
+grant insert (reason) on table tenancy.audit_event to postern_evidence;
+grant insert (actor_type) on table tenancy.audit_event to postern_evidence;
+grant insert (actor_id) on table tenancy.audit_event to postern_evidence;
+grant insert (actor_name) on table tenancy.audit_event to postern_evidence;
+grant insert (resource_type) on table tenancy.audit_event to postern_evidence;
+grant insert (resource_id) on table tenancy.audit_event to postern_evidence;
+grant insert (resource_name) on table tenancy.audit_event to postern_evidence;
+grant insert (source_ip) on table tenancy.audit_event to postern_evidence;
+grant insert (request_id) on table tenancy.audit_event to postern_evidence;
+grant insert (tenant_id) on table tenancy.audit_event to postern_sync;
+grant insert (at) on table tenancy.audit_event to postern_sync;
+grant insert (category) on table tenancy.audit_event to postern_sync;
+grant insert (action) on table tenancy.audit_event to postern_sync;
+grant insert (outcome) on table tenancy.audit_event to postern_sync;
+grant insert (reason) on table tenancy.audit_event to postern_sync;
+grant insert (actor_type) on table tenancy.audit_event to postern_sync;
+grant insert (actor_id) on table tenancy.audit_event to postern_sync;
+grant insert (actor_name) on table tenancy.audit_event to postern_sync;
+grant insert (resource_type) on table tenancy.audit_event to postern_sync;
+grant insert (resource_id) on table tenancy.audit_event to postern_sync;
+grant insert (resource_name) on table tenancy.audit_event to postern_sync;
+grant insert (source_ip) on table tenancy.audit_event to postern_sync;
+grant insert (request_id) on table tenancy.audit_event to postern_sync;
+
+create table tenancy.audit_head (
+  tenant_id uuid not null,
+  last_position bigint not null,
+  constraint audit_head_pk PRIMARY KEY (tenant_id),
+  constraint audit_head_not_negative CHECK ((last_position >= 0))
+);
+alter table tenancy.audit_head enable row level security;
+alter table tenancy.audit_head force row level security;
+create policy postern_tenancy_insert on tenancy.audit_head as permissive for insert to postern_tenancy with check (true);
+create policy postern_tenancy_select on tenancy.audit_head as permissive for select to postern_tenancy using (true);
+create policy postern_tenancy_update on tenancy.audit_head as permissive for update to postern_tenancy using (true) with check (true);
+create policy tenant_only on tenancy.audit_head as restrictive for all to postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table tenancy.audit_head to postern_tenancy;
+
 create table tenancy.change (
   tenant_id uuid not null,
   batch_id uuid not null,
@@ -253,6 +345,26 @@ alter routine tenancy.assert_operator() owner to postern_tenancy;
 grant execute on routine tenancy.assert_operator() to postern_keys;
 grant execute on routine tenancy.assert_operator() to postern_keys_definer;
 
+CREATE OR REPLACE FUNCTION tenancy.audit_actor_type(trail_type text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+ SET search_path TO ''
+AS $function$
+  select case trail_type
+    when 'user' then 'person'
+    when 'machine' then 'machine'
+    when 'api_key' then 'key'
+    when 'operator' then 'operator'
+    when 'policy' then 'policy'
+    else 'system'
+  end
+$function$;
+grant execute on routine tenancy.audit_actor_type(text) to postern_evidence;
+grant execute on routine tenancy.audit_actor_type(text) to postern_keys_definer;
+grant execute on routine tenancy.audit_actor_type(text) to postern_sync;
+grant execute on routine tenancy.audit_actor_type(text) to postern_tenancy;
+
 CREATE OR REPLACE PROCEDURE tenancy.count_links(IN counted regclass, IN kind text, IN id_column name)
  LANGUAGE plpgsql
  SET search_path TO ''
@@ -320,6 +432,23 @@ begin
     record_table::pg_catalog.regclass, runtime, array['select', 'insert', 'update', 'delete']);
 end
 $procedure$;
+
+CREATE OR REPLACE FUNCTION tenancy.end_audit_event()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  update tenancy.audit_event as e
+     set ended_at = pg_catalog.pg_current_wal_insert_lsn()
+   where e.tenant_id = new.tenant_id
+     and e.id = new.id;
+  return null;
+end
+$function$;
+alter routine tenancy.end_audit_event() owner to postern_tenancy;
+grant execute on routine tenancy.end_audit_event() to postern_owner;
 
 CREATE OR REPLACE FUNCTION tenancy.end_changes()
  RETURNS trigger
@@ -518,6 +647,50 @@ alter routine tenancy.list_event_readers() owner to postern_tenancy;
 grant execute on routine tenancy.list_event_readers() to postern_findings_definer;
 grant execute on routine tenancy.list_event_readers() to postern_keys_definer;
 
+CREATE OR REPLACE FUNCTION tenancy.maintain_audit_events(most integer)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  tenant pg_catalog.uuid;
+  is_more pg_catalog.bool := false;
+  deleted pg_catalog.int8;
+begin
+  for tenant in
+    select h.tenant_id from tenancy.audit_head as h
+    union
+    select e.tenant_id from tenancy.audit_event as e where e.ended_at is not null
+     order by tenant_id
+  loop
+    -- audit_event_unplaced
+    perform from tenancy.audit_event as e
+     where e.tenant_id = tenant and e.ended_at is not null and e.at < pg_catalog.clock_timestamp() - interval '1 minute'
+     limit 1;
+    if found then
+      is_more := tenancy.place_audit_events(tenant, most) or is_more;
+    end if;
+    -- audit_event_by_time
+    delete from tenancy.audit_event as e
+     where e.tenant_id = tenant
+       and e.id in (
+             select o.id
+               from tenancy.audit_event as o
+              where o.tenant_id = tenant
+                and o.position is not null
+                and o.at < pg_catalog.clock_timestamp() - pg_catalog.make_interval(days => 400)
+              order by o.at
+              limit most);
+    get diagnostics deleted = row_count;
+    is_more := deleted = most or is_more;
+  end loop;
+  return is_more;
+end
+$function$;
+alter routine tenancy.maintain_audit_events(integer) owner to postern_tenancy;
+grant execute on routine tenancy.maintain_audit_events(integer) to postern_keys;
+
 CREATE OR REPLACE FUNCTION tenancy.note_changes()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -653,6 +826,40 @@ $function$;
 alter routine tenancy.note_suspension(uuid,boolean) owner to postern_tenancy;
 grant execute on routine tenancy.note_suspension(uuid,boolean) to postern_keys;
 
+CREATE OR REPLACE FUNCTION tenancy.place_audit_events(tenant uuid, most integer)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  last pg_catalog.int8;
+  placed pg_catalog.int8;
+begin
+  perform pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('tenancy.audit_event ' || tenant::pg_catalog.text, 0));
+  insert into tenancy.audit_head as h (tenant_id, last_position) values (tenant, 0) on conflict (tenant_id) do nothing;
+  select h.last_position into last from tenancy.audit_head as h where h.tenant_id = tenant;
+
+  -- audit_event_unplaced
+  update tenancy.audit_event as e
+     set position = last + next.number,
+         ended_at = null
+    from (select u.id, pg_catalog.row_number() over (order by u.ended_at, u.id) as number
+            from tenancy.audit_event as u
+           where u.tenant_id = tenant
+             and u.ended_at is not null
+           order by u.ended_at, u.id
+           limit most) as next
+   where e.tenant_id = tenant
+     and e.id = next.id;
+  get diagnostics placed = row_count;
+  if placed > 0 then
+    update tenancy.audit_head as h set last_position = last + placed where h.tenant_id = tenant;
+  end if;
+  return placed = most;
+end
+$function$;
+grant execute on routine tenancy.place_audit_events(uuid,integer) to postern_tenancy;
+
 CREATE OR REPLACE FUNCTION tenancy.place_changes(tenant uuid, most integer)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -729,6 +936,24 @@ begin
 end
 $procedure$;
 
+CREATE OR REPLACE FUNCTION tenancy.record_audit_event(tenant uuid, at timestamp with time zone, category text, action text, outcome text, reason text, actor_type text, actor_id text, actor_name text, resource_type text, resource_id text, resource_name text, source_ip text)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  insert into tenancy.audit_event (
+    tenant_id, at, category, action, outcome, reason, actor_type, actor_id, actor_name,
+    resource_type, resource_id, resource_name, source_ip)
+  values (
+    tenant, record_audit_event.at, record_audit_event.category, record_audit_event.action, record_audit_event.outcome,
+    record_audit_event.reason, record_audit_event.actor_type, record_audit_event.actor_id, record_audit_event.actor_name,
+    record_audit_event.resource_type, record_audit_event.resource_id, record_audit_event.resource_name,
+    record_audit_event.source_ip)
+$function$;
+alter routine tenancy.record_audit_event(uuid,timestamp with time zone,text,text,text,text,text,text,text,text,text,text,text) owner to postern_tenancy;
+grant execute on routine tenancy.record_audit_event(uuid,timestamp with time zone,text,text,text,text,text,text,text,text,text,text,text) to postern_keys_definer;
+
 CREATE OR REPLACE FUNCTION tenancy.refuse_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -772,6 +997,17 @@ begin
     protected, subjects, 'tenant_id = (select tenancy.tenant_id())');
 end
 $procedure$;
+
+CREATE OR REPLACE FUNCTION tenancy.sequence_audit_events()
+ RETURNS boolean
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  select tenancy.place_audit_events(tenancy.tenant_id(), 1000)
+$function$;
+alter routine tenancy.sequence_audit_events() owner to postern_tenancy;
+grant execute on routine tenancy.sequence_audit_events() to postern_keys;
 
 CREATE OR REPLACE FUNCTION tenancy.sequence_changes()
  RETURNS boolean

@@ -57,6 +57,7 @@ END),
 );
 CREATE INDEX custody_event_file ON evidence.custody_event USING btree (tenant_id, file_id, id);
 CREATE INDEX custody_event_upload ON evidence.custody_event USING btree (tenant_id, upload_id, id) WHERE (upload_id IS NOT NULL);
+CREATE TRIGGER audits_custody AFTER INSERT ON evidence.custody_event FOR EACH ROW WHEN ((new.kind = ANY (ARRAY['received'::text, 'viewed'::text, 'quarantined'::text, 'attached'::text, 'released'::text, 'reviewed'::text, 'rejected'::text, 'legal_hold_set'::text, 'legal_hold_lifted'::text, 'purged'::text]))) EXECUTE FUNCTION evidence.audit_custody_event();
 CREATE TRIGGER custody_event_is_never_emptied BEFORE TRUNCATE ON evidence.custody_event FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
 CREATE TRIGGER custody_event_never_changes BEFORE DELETE OR UPDATE ON evidence.custody_event FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
 CREATE TRIGGER notes_quarantined AFTER INSERT ON evidence.custody_event FOR EACH ROW WHEN ((new.kind = 'quarantined'::text)) EXECUTE FUNCTION tenancy.note_event('file_id', 'evidence.quarantined');
@@ -392,6 +393,31 @@ create policy postern_evidence_update on evidence.usage_reservation as permissiv
 create policy tenant_only on evidence.usage_reservation as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant delete, insert, select, update on table evidence.usage_reservation to postern_evidence;
 comment on table evidence.usage_reservation is 'Parts of tenant_usage that count for an upload under way, and no longer once they have expired.';
+
+CREATE OR REPLACE FUNCTION evidence.audit_custody_event()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  insert into tenancy.audit_event (
+    tenant_id, at, category, action, reason, actor_type, actor_id, actor_name, resource_type, resource_id, resource_name,
+    request_id)
+  select new.tenant_id, new.occurred_at, 'evidence',
+         'evidence.' || case new.kind
+           when 'received' then 'uploaded'
+           when 'viewed' then 'downloaded'
+           when 'legal_hold_set' then 'held'
+           when 'legal_hold_lifted' then 'hold_lifted'
+           else new.kind
+         end,
+         new.detail operator(pg_catalog.->>) 'reason', tenancy.audit_actor_type(new.actor_type), new.actor_id, new.actor_label,
+         'evidence_file', f.id::pg_catalog.text, f.reference, new.request_id
+    from evidence.file as f
+   where f.tenant_id = new.tenant_id and f.id = new.file_id;
+  return null;
+end
+$function$;
 
 CREATE OR REPLACE FUNCTION evidence.blob_is_recorded(tenant uuid, digest text)
  RETURNS boolean

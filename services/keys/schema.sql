@@ -57,6 +57,7 @@ END),
   constraint api_key_tenant_fk FOREIGN KEY (tenant_id) REFERENCES keys.tenant(tenant_id)
 );
 CREATE INDEX api_key_by_expiry ON keys.api_key USING btree (tenant_id, expires_at) WHERE (revoked_at IS NULL);
+CREATE INDEX api_key_expired ON keys.api_key USING btree (expires_at) WHERE (revoked_at IS NULL);
 CREATE INDEX api_key_expires ON keys.api_key USING btree (tenant_id, expires_at, id);
 CREATE INDEX api_key_last_used ON keys.api_key USING btree (tenant_id, COALESCE(last_used_at, '-infinity'::timestamp with time zone));
 CREATE INDEX api_key_of_owner ON keys.api_key USING btree (tenant_id, COALESCE(owner_id, owner_contact), id);
@@ -219,6 +220,7 @@ create table keys.api_key_event (
 CREATE INDEX api_key_event_of_key ON keys.api_key_event USING btree (tenant_id, key_id, id DESC);
 CREATE TRIGGER api_key_event_never_emptied BEFORE TRUNCATE ON keys.api_key_event FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
 CREATE TRIGGER api_key_event_only_grows BEFORE DELETE OR UPDATE ON keys.api_key_event FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER audits_key_events AFTER INSERT ON keys.api_key_event REFERENCING NEW TABLE AS made FOR EACH STATEMENT EXECUTE FUNCTION keys.audit_key_events();
 CREATE TRIGGER notes_changed AFTER INSERT ON keys.api_key_event FOR EACH ROW WHEN ((new.type = 'updated'::text)) EXECUTE FUNCTION tenancy.note_event('key_id', 'key.changed');
 CREATE TRIGGER notes_created AFTER INSERT ON keys.api_key_event FOR EACH ROW WHEN ((new.type = 'created'::text)) EXECUTE FUNCTION tenancy.note_event('key_id', 'key.created');
 CREATE TRIGGER notes_leaked AFTER INSERT ON keys.api_key_event FOR EACH ROW WHEN (((new.type = 'revoked'::text) AND (new.actor_type = 'reporter'::text))) EXECUTE FUNCTION tenancy.note_event('key_id', 'key.leaked', 'key.revoked');
@@ -229,11 +231,12 @@ CREATE TRIGGER notes_use_after_revocation AFTER INSERT ON keys.api_key_event FOR
 alter table keys.api_key_event enable row level security;
 alter table keys.api_key_event force row level security;
 create policy postern_keys_definer_insert on keys.api_key_event as permissive for insert to postern_keys_definer with check (true);
+create policy postern_keys_definer_select on keys.api_key_event as permissive for select to postern_keys_definer using (true);
 create policy postern_keys_insert on keys.api_key_event as permissive for insert to postern_keys with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_keys_select on keys.api_key_event as permissive for select to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on keys.api_key_event as restrictive for all to postern_keys, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select on table keys.api_key_event to postern_keys;
-grant insert on table keys.api_key_event to postern_keys_definer;
+grant insert, select on table keys.api_key_event to postern_keys_definer;
 comment on table keys.api_key_event is 'The audit trail: only grows. A change of a key and its event are one transaction.';
 
 create table keys.api_key_health (
@@ -360,6 +363,18 @@ grant select on table keys.api_key_use to postern_keys;
 grant delete, insert, select, update on table keys.api_key_use to postern_keys_definer;
 comment on table keys.api_key_use is 'Requests of a key by day (UTC) and route, of the last month.';
 
+create table keys.expired_scan (
+  one boolean not null default true,
+  scanned_until timestamp with time zone not null default now(),
+  constraint expired_scan_pk PRIMARY KEY (one),
+  constraint expired_scan_one_row CHECK (one)
+);
+alter table keys.expired_scan enable row level security;
+alter table keys.expired_scan force row level security;
+create policy postern_keys_definer_select on keys.expired_scan as permissive for select to postern_keys_definer using (true);
+create policy postern_keys_definer_update on keys.expired_scan as permissive for update to postern_keys_definer using (true) with check (true);
+grant select, update on table keys.expired_scan to postern_keys_definer;
+
 create table keys.expiry_notice (
   tenant_id uuid not null,
   key_id uuid not null,
@@ -369,6 +384,7 @@ create table keys.expiry_notice (
   constraint expiry_notice_days_known CHECK ((days = ANY (ARRAY[0, 1, 7, 14, 30]))),
   constraint expiry_notice_key_fk FOREIGN KEY (tenant_id, key_id) REFERENCES keys.api_key(tenant_id, id)
 );
+CREATE TRIGGER audits_expired AFTER INSERT ON keys.expiry_notice FOR EACH ROW WHEN ((new.days = 0)) EXECUTE FUNCTION keys.audit_key_expiry();
 CREATE TRIGGER notes_expired AFTER INSERT ON keys.expiry_notice FOR EACH ROW WHEN ((new.days = 0)) EXECUTE FUNCTION tenancy.note_event('key_id', 'key.expired');
 CREATE TRIGGER notes_expiring AFTER INSERT ON keys.expiry_notice FOR EACH ROW WHEN ((new.days > 0)) EXECUTE FUNCTION tenancy.note_event('key_id', 'key.expiring');
 alter table keys.expiry_notice enable row level security;
@@ -480,6 +496,7 @@ create table keys.key_policy_event (
   constraint key_policy_event_actor_length CHECK (((char_length(actor_type) <= 100) AND (char_length(actor_id) <= 1000) AND (char_length(actor_label) <= 1000))),
   constraint key_policy_event_tenant_fk FOREIGN KEY (tenant_id) REFERENCES keys.tenant(tenant_id)
 );
+CREATE TRIGGER audits_policy AFTER INSERT ON keys.key_policy_event FOR EACH ROW EXECUTE FUNCTION keys.audit_policy_event();
 CREATE TRIGGER key_policy_event_never_emptied BEFORE TRUNCATE ON keys.key_policy_event FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
 CREATE TRIGGER key_policy_event_only_grows BEFORE DELETE OR UPDATE ON keys.key_policy_event FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
 alter table keys.key_policy_event enable row level security;
@@ -670,6 +687,7 @@ create table keys.tenant_event (
   constraint tenant_event_type_known CHECK ((type = ANY (ARRAY['created'::text, 'suspended'::text, 'resumed'::text, 'changed'::text]))),
   constraint tenant_event_tenant_fk FOREIGN KEY (tenant_id) REFERENCES keys.tenant(tenant_id)
 );
+CREATE TRIGGER audits_tenant AFTER INSERT ON keys.tenant_event FOR EACH ROW EXECUTE FUNCTION keys.audit_tenant_event();
 CREATE TRIGGER tenant_event_never_emptied BEFORE TRUNCATE ON keys.tenant_event FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
 CREATE TRIGGER tenant_event_only_grows BEFORE DELETE OR UPDATE ON keys.tenant_event FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
 alter table keys.tenant_event enable row level security;
@@ -883,6 +901,93 @@ begin
 end
 $function$;
 alter routine keys.assess_keys_of_member() owner to postern_keys_definer;
+
+CREATE OR REPLACE FUNCTION keys.audit_key_events()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  -- api_key_pk
+  perform tenancy.record_audit_event(
+            e.tenant_id, e.at, 'key',
+            case
+              when e.type = 'updated' then 'key.changed'
+              when e.type = 'revoked' and e.actor_type = 'reporter' then 'key.leaked'
+              when e.type = 'denied_revoked' then 'key.used_after_revocation'
+              when e.type like 'denied_%' then 'key.refused'
+              else 'key.' || e.type
+            end,
+            case when e.type like 'denied_%' then 'failure' else 'success' end,
+            case
+              when e.type like 'denied_%' then pg_catalog.substr(e.type, 8)
+              else e.detail operator(pg_catalog.->>) 'reason'
+            end,
+            case
+              when e.actor_type is not null then tenancy.audit_actor_type(e.actor_type)
+              when e.type like 'denied_%' or e.type = 'used_from_new_address' then 'key'
+              else 'system'
+            end,
+            coalesce(e.actor_id, k.id::pg_catalog.text), coalesce(e.actor_label, k.label),
+            'key', k.id::pg_catalog.text, k.label, e.address)
+     from (select * from made order by id) as e
+     join keys.api_key as k on k.tenant_id = e.tenant_id and k.id = e.key_id;
+  return null;
+end
+$function$;
+alter routine keys.audit_key_events() owner to postern_keys_definer;
+grant execute on routine keys.audit_key_events() to postern_owner;
+
+CREATE OR REPLACE FUNCTION keys.audit_key_expiry()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  perform tenancy.record_audit_event(
+            k.tenant_id, k.expires_at, 'key', 'key.expired', 'success', null, 'system', null, 'Postern',
+            'key', k.id::pg_catalog.text, k.label, null)
+     from keys.api_key as k
+    where k.tenant_id = new.tenant_id and k.id = new.key_id;
+  return null;
+end
+$function$;
+alter routine keys.audit_key_expiry() owner to postern_keys_definer;
+grant execute on routine keys.audit_key_expiry() to postern_owner;
+
+CREATE OR REPLACE FUNCTION keys.audit_policy_event()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  perform tenancy.record_audit_event(
+    new.tenant_id, new.at, 'key_policy', 'key_policy.changed', 'success', null, tenancy.audit_actor_type(new.actor_type),
+    new.actor_id, new.actor_label, 'key_policy', new.version::pg_catalog.text, null, null);
+  return null;
+end
+$function$;
+alter routine keys.audit_policy_event() owner to postern_keys_definer;
+grant execute on routine keys.audit_policy_event() to postern_owner;
+
+CREATE OR REPLACE FUNCTION keys.audit_tenant_event()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  perform tenancy.record_audit_event(
+    new.tenant_id, new.at, 'tenant', 'tenant.' || new.type, 'success', null, 'operator', coalesce(new.operator, 'operator'),
+    coalesce(new.operator, 'operator'), 'tenant', new.tenant_id::pg_catalog.text, new.name, null);
+  return null;
+end
+$function$;
+alter routine keys.audit_tenant_event() owner to postern_keys_definer;
+grant execute on routine keys.audit_tenant_event() to postern_owner;
 
 CREATE OR REPLACE FUNCTION keys.count_addresses(uses jsonb)
  RETURNS void
@@ -1626,6 +1731,43 @@ AS $function$
 $function$;
 grant execute on routine keys.narrows_addresses(cidr[],cidr[]) to postern_keys;
 grant execute on routine keys.narrows_addresses(cidr[],cidr[]) to postern_keys_definer;
+
+CREATE OR REPLACE FUNCTION keys.note_expired(most integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  since pg_catalog.timestamptz;
+  until pg_catalog.timestamptz := pg_catalog.now() - interval '1 minute';
+  noted pg_catalog.int8;
+begin
+  select s.scanned_until into since from keys.expired_scan as s where s.scanned_until < until for update skip locked;
+  if not found then
+    return 0;
+  end if;
+  -- api_key_expired
+  select coalesce(pg_catalog.max(next.expires_at), until)
+    into until
+    from (select k.expires_at
+            from keys.api_key as k
+           where k.expires_at > since and k.expires_at <= until and k.revoked_at is null
+           order by k.expires_at
+          offset greatest(most - 1, 0) limit 1) as next;
+  insert into keys.expiry_notice (tenant_id, key_id, days)
+  select k.tenant_id, k.id, 0
+    from keys.api_key as k
+   where k.expires_at > since and k.expires_at <= until and k.revoked_at is null
+   order by k.expires_at, k.id
+      on conflict do nothing;
+  get diagnostics noted = row_count;
+  update keys.expired_scan as s set scanned_until = until;
+  return noted;
+end
+$function$;
+alter routine keys.note_expired(integer) owner to postern_keys_definer;
+grant execute on routine keys.note_expired(integer) to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.note_expiring()
  RETURNS void

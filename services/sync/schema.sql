@@ -160,6 +160,8 @@ CREATE UNIQUE INDEX run_one_a_connector ON sync.run USING btree (tenant_id, conn
 CREATE INDEX run_rollback_of ON sync.run USING btree (tenant_id, rollback_of) WHERE (rollback_of IS NOT NULL);
 CREATE INDEX run_running ON sync.run USING btree (tenant_id, started_at) WHERE (status = 'running'::text);
 CREATE INDEX run_with_details ON sync.run USING btree (tenant_id, finished_at) WHERE ((source = 'connector'::text) AND (finished_at IS NOT NULL) AND (details_cleared_at IS NULL));
+CREATE TRIGGER audits_begun AFTER INSERT ON sync.run FOR EACH ROW WHEN ((new.source = 'connector'::text)) EXECUTE FUNCTION sync.audit_run();
+CREATE TRIGGER audits_finished AFTER UPDATE ON sync.run FOR EACH ROW WHEN (((new.source = 'connector'::text) AND (old.finished_at IS NULL) AND (new.finished_at IS NOT NULL))) EXECUTE FUNCTION sync.audit_run();
 CREATE TRIGGER notes_finished AFTER UPDATE ON sync.run FOR EACH ROW WHEN (((old.finished_at IS NULL) AND (new.finished_at IS NOT NULL))) EXECUTE FUNCTION tenancy.note_event('id', 'sync_run.finished');
 CREATE TRIGGER notes_needs_approval AFTER UPDATE ON sync.run FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status = 'needs_approval'::text))) EXECUTE FUNCTION tenancy.note_event('id', 'sync_run.needs_approval');
 CREATE TRIGGER notes_new_finished AFTER INSERT ON sync.run FOR EACH ROW WHEN ((new.finished_at IS NOT NULL)) EXECUTE FUNCTION tenancy.note_event('id', 'sync_run.finished');
@@ -440,6 +442,7 @@ create table sync.webhook_trail (
   constraint webhook_trail_type_known CHECK ((type = ANY (ARRAY['created'::text, 'changed'::text, 'secret_rotated'::text, 'sent'::text, 'paused'::text, 'deleted'::text])))
 );
 CREATE INDEX webhook_trail_of_endpoint ON sync.webhook_trail USING btree (tenant_id, endpoint_id, id DESC);
+CREATE TRIGGER audits_webhook AFTER INSERT ON sync.webhook_trail FOR EACH ROW EXECUTE FUNCTION sync.audit_webhook();
 CREATE TRIGGER webhook_trail_never_emptied BEFORE TRUNCATE ON sync.webhook_trail FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
 CREATE TRIGGER webhook_trail_only_grows BEFORE DELETE OR UPDATE ON sync.webhook_trail FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
 alter table sync.webhook_trail enable row level security;
@@ -448,6 +451,51 @@ create policy postern_sync_insert on sync.webhook_trail as permissive for insert
 create policy postern_sync_select on sync.webhook_trail as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on sync.webhook_trail as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select on table sync.webhook_trail to postern_sync;
+
+CREATE OR REPLACE FUNCTION sync.audit_run()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  is_begin constant pg_catalog.bool := tg_op = 'INSERT';
+begin
+  insert into tenancy.audit_event (
+    tenant_id, category, action, outcome, reason, actor_type, actor_id, actor_name, resource_type, resource_id, resource_name,
+    request_id)
+  select new.tenant_id, 'connector',
+         case
+           when not is_begin then 'connector.run_finished'
+           when new.mode = 'rollback' then 'connector.run_undone'
+           else 'connector.run_started'
+         end,
+         case when new.status = 'failed' then 'failure' else 'success' end,
+         case when is_begin then new.reason when new.status <> 'succeeded' then coalesce(new.failure, new.status) end,
+         case when is_begin then tenancy.audit_actor_type(new.created_by_type) else 'system' end,
+         case when is_begin then new.created_by_id end,
+         case when is_begin then new.created_by_label else 'Postern' end,
+         'sync_run', new.id::pg_catalog.text, c.name, case when is_begin then new.request_id end
+    from sync.connector as c
+   where c.tenant_id = new.tenant_id and c.id = new.connector_id;
+  return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION sync.audit_webhook()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  insert into tenancy.audit_event (
+    tenant_id, at, category, action, actor_type, actor_id, actor_name, resource_type, resource_id, resource_name)
+  select new.tenant_id, new.at, 'webhook', 'webhook.' || new.type, tenancy.audit_actor_type(new.actor_type), new.actor_id,
+         new.actor_label, 'webhook', e.id::pg_catalog.text, nullif(e.description, '')
+    from sync.webhook_endpoint as e
+   where e.tenant_id = new.tenant_id and e.id = new.endpoint_id;
+  return null;
+end
+$function$;
 
 CREATE OR REPLACE FUNCTION sync.keep_owners()
  RETURNS trigger

@@ -58,6 +58,7 @@ const opening = {
   'PATCH /api/v1/key-policy': ['admin'],
   'GET /api/v1/key-policy/events': ['admin'],
   'GET /api/v1/members': ['admin'],
+  'GET /api/v1/audit-events': ['auditor'],
   'POST /api/v1/webhooks': ['admin'],
   'GET /api/v1/webhooks': ['admin'],
   'GET /api/v1/webhooks/:id': ['admin'],

@@ -14,6 +14,7 @@ const queueTable = 'the queue serves all tenants; a job holds the id of a run or
 const allowances = {
   tablesWithoutTenant: {
     'keys.gateway_lease': 'gateways serve all tenants; a row says what a gateway has applied, and nothing of a tenant',
+    'keys.expired_scan': 'one time: up to when expired keys were looked for',
     'keys.github_report': 'hashes of reports that GitHub has signed; they name no tenant',
     'keys.revocation_seq': 'one number: where the log stands',
     'keys.route': 'the routes of the product, and the scopes that open them',
@@ -66,6 +67,11 @@ const allowances = {
     'keys.prune_refusals(integer,integer)': 'housekeeping: gives a number',
     'keys.prune_log(bigint,numeric,integer)': 'housekeeping: gives numbers',
     'keys.prune_uses(integer,integer)': 'housekeeping: gives a number',
+    'keys.audit_key_events()': 'a trigger that writes the audit event of its row; nobody calls it',
+    'keys.audit_key_expiry()': 'a trigger that writes the audit event of its row; nobody calls it',
+    'keys.audit_policy_event()': 'a trigger that writes the audit event of its row; nobody calls it',
+    'keys.audit_tenant_event()': 'a trigger that writes the audit event of its row; nobody calls it',
+    'keys.note_expired(integer)': 'housekeeping: gives a number',
     'keys.note_expiring()': 'housekeeping: gives nothing',
     'keys.set_routes(jsonb)': 'writes the routes of the release, which concern no tenant',
     'keys.watch_usage()': 'housekeeping: gives nothing',
@@ -86,6 +92,7 @@ const allowances = {
   },
   globalIndexes: {
     'keys.api_key_hash_unique': 'a key is looked up before its tenant is known; 256 random bits meet by no attempt',
+    'keys.expired_scan_pk': 'one row',
     'keys.github_report_pk': 'as the table',
     'keys.revocation_pk': 'the log has one order for all tenants; the number comes from no tenant',
     'keys.revocation_seq_pk': 'one row',

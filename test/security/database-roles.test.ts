@@ -266,7 +266,7 @@ describe.each(roles)('an attacker with the database role of the service %s', (ro
 
 /** Which ones they are, and why, test/repository/catalog.test.ts says. */
 const meantFor = {
-  keys: /^keys\.|^tenancy\.(?:tenant_id|assert_operator|note_suspension)$/,
+  keys: /^keys\.|^tenancy\.(?:tenant_id|assert_operator|note_suspension|sequence_audit_events|maintain_audit_events)$/,
   findings: /^tenancy\.(?:tenant_id|sequence_changes)$|^findings\.note_overdue$/,
   universe: /^tenancy\.tenant_id$/,
   evidence: /^tenancy\.tenant_id$|^evidence\.(?:blob_is_recorded|upload_is_open)$/,
@@ -332,6 +332,7 @@ test('partial and expression indexes are tested too', () => {
 test('only constraints that reveal nothing about other tenants are left out', () => {
   expect(unasked).toEqual({
     'no tenant': [
+      'keys.expired_scan_pk',
       'keys.gateway_lease_pk',
       'keys.github_report_pk',
       'keys.revocation_seq_pk',
@@ -353,6 +354,7 @@ test('only constraints that reveal nothing about other tenants are left out', ()
       'keys.tenant_pk',
       'tenant_event_tenant_fk',
       'sync.webhook_feed_pk',
+      'tenancy.audit_head_pk',
       'tenancy.change_head_pk',
       'tenancy.event_reader_pk',
       'tenancy.suspended_tenant_pk',

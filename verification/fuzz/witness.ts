@@ -23,6 +23,9 @@ const edits = [
   `select 'keys.key_policy_event', count(*)::text from keys.key_policy_event`,
   `select 'keys.revocation', count(*)::text from keys.revocation`,
   `select 'sync.webhook_endpoint', concat(count(*), ' ', sum(version)) from sync.webhook_endpoint`,
+  `select 'tenancy.audit_event', count(*)::text from tenancy.audit_event
+    where actor_type in ('person', 'machine', 'key') and outcome = 'success' and category <> 'connector'
+      and action <> 'key.used_from_new_address'`,
 ]
 
 export async function openWitness(connectionString: string): Promise<Witness> {

@@ -1,5 +1,6 @@
 import { Command } from 'commander'
 import { exitCodeHelp } from './exit-code.ts'
+import { addAuditCommands } from './program/audit.ts'
 import { addConnectorCommands } from './program/connectors.ts'
 import { addKeyCommands } from './program/keys.ts'
 import { addCommand, parseLimit, wholeNumberTo, withExamples } from './program/parts.ts'
@@ -28,6 +29,7 @@ export function createProgram(context: CommandContext, writeError: (text: string
   addSignInCommands(program, context)
   addConnectorCommands(program, context)
   addWebhookCommands(program, context)
+  addAuditCommands(program, context)
   addAgentCommands(program, context)
   return program
 }

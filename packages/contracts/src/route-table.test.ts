@@ -36,6 +36,7 @@ const access: Readonly<Record<string, string>> = {
   'PATCH /api/v1/key-policy': 'person admin',
   'GET /api/v1/key-policy/events': 'person admin',
   'GET /api/v1/members': 'person admin',
+  'GET /api/v1/audit-events': 'person auditor',
   'POST /api/v1/webhooks': 'person admin',
   'GET /api/v1/webhooks': 'person admin',
   'GET /api/v1/webhooks/:id': 'person admin',

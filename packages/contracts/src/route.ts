@@ -23,6 +23,7 @@ export type Access =
 export const tags = {
   Access: 'Who the caller is, and this documentation.',
   'API keys': 'For people: generating, changing, finding and revoking keys, and the rules for them.',
+  'Audit feed': 'For auditors: who did what in the tenant, in one order.',
   Findings: 'What auditors have found, from draft to closure.',
   Recommendations: 'What auditors recommend, and how management responds.',
   'Action plans': 'What will be done about a finding, by whom and by when.',

@@ -31,6 +31,13 @@ const ownAllowances = {
     'tenancy.note_event()',
     'tenancy.list_event_readers()',
     'tenancy.end_changes()',
+    'tenancy.end_audit_event()',
+    // Only definers with triggers call it.
+    'tenancy.record_audit_event(uuid,timestamp with time zone,text,text,text,text,text,text,text,text,text,text,text)',
+    // Of the tenant of the assertion.
+    'tenancy.sequence_audit_events()',
+    // Housekeeping: returns whether more is left.
+    'tenancy.maintain_audit_events(integer)',
     'tenancy.sequence_changes()',
     'tenancy.count_new_links()',
     'tenancy.hold_work(uuid,uuid)',

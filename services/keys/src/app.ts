@@ -1,5 +1,6 @@
 import { type App, enableIdempotency } from '@postern/service-kit'
 import { apiKeyRoutes } from './api-key/routes.ts'
+import { feedRoutes } from './audit-feed/routes.ts'
 import { auditRoutes } from './audit/routes.ts'
 import { bulkRoutes } from './bulk/routes.ts'
 import type { Deps } from './deps.ts'
@@ -24,6 +25,7 @@ export function buildApp(app: App, deps: Deps): void {
   reportLeakRoutes(app, deps)
   githubRoutes(app, deps)
   auditRoutes(app, deps)
+  feedRoutes(app, deps)
   healthRoutes(app, deps)
   policyRoutes(app, deps)
   memberRoutes(app, deps)

@@ -1,6 +1,7 @@
 import { type Logger, type Registry, repeatEvery } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import { Gauge } from '@prometheus-io/client'
+import { maintainAuditEvents, noteExpired } from './audit-feed/store.ts'
 import { noteExpiring, reviewKeys } from './health/store.ts'
 import type { LeakReports } from './leak/reports.ts'
 import { scopesOfRoutes } from './right-sizing/right-size.ts'
@@ -74,6 +75,8 @@ export function startHousekeeping({
         await revokeIdleKeys({ db, enforcer, logger })
         idleSeenAt = now()
       }
+      await db.system(async (tx) => await noteExpired(tx, maxRows))
+      await db.system(async (tx) => await maintainAuditEvents(tx, maxRows))
       const review = async () => await db.system(async (tx) => await reviewKeys(tx, reviewedAtOnce))
       for (let left = maxReviews; left > 0 && (await review()); left -= 1);
     } catch (error) {

@@ -375,6 +375,7 @@ describe('PostgreSQL isolates tenants', () => {
       allow: {
         // They contain no tenant data: the position of the log, and the gateways.
         tablesWithoutTenant: [
+          'keys.expired_scan',
           'keys.github_report',
           'keys.revocation_seq',
           'keys.gateway_lease',
@@ -409,6 +410,11 @@ describe('PostgreSQL isolates tenants', () => {
           'keys.count_addresses(jsonb)',
           'keys.count_refusals(jsonb)',
           'keys.prune_refusals(integer,integer)',
+          'keys.audit_key_events()',
+          'keys.audit_key_expiry()',
+          'keys.audit_policy_event()',
+          'keys.audit_tenant_event()',
+          'keys.note_expired(integer)',
           'keys.note_expiring()',
           'keys.set_routes(jsonb)',
           'keys.watch_usage()',
@@ -427,6 +433,7 @@ describe('PostgreSQL isolates tenants', () => {
         ],
         // A hash of 256 random bits, a slug from the operator, the log's own number.
         globalIndexes: [
+          'keys.expired_scan_pk',
           'keys.github_report_pk',
           'keys.route_pk',
           'keys.usage_watch_pk',

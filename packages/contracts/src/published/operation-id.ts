@@ -24,6 +24,7 @@ const ids: Readonly<Record<string, string>> = {
   'keys.policy': 'getKeyPolicy',
   'keys.change-policy': 'updateKeyPolicy',
   'keys.policy-events': 'listKeyPolicyEvents',
+  'keys.list-audit-events': 'listAuditEvents',
   'findings.list': 'listFindings',
   'findings.create': 'createFinding',
   'findings.get': 'getFinding',

@@ -27,6 +27,25 @@ export const webhookEventTypes = {
   'evidence.quarantined': { meaning: 'The scanner found malware in a file', path: '/api/v1/evidence-files/{id}' },
   'sync_run.finished': { meaning: 'A run ended', path: '/api/v1/sync-runs/{id}' },
   'sync_run.needs_approval': { meaning: 'A run waits for approval', path: '/api/v1/sync-runs/{id}' },
+  'audit.key': { meaning: 'The audit feed has an event about keys', path: '/api/v1/audit-events?id={id}' },
+  'audit.key_policy': {
+    meaning: 'The audit feed has an event about the key policy',
+    path: '/api/v1/audit-events?id={id}',
+  },
+  'audit.evidence': {
+    meaning: 'The audit feed has an event about evidence in custody',
+    path: '/api/v1/audit-events?id={id}',
+  },
+  'audit.connector': { meaning: 'The audit feed has an event about connectors', path: '/api/v1/audit-events?id={id}' },
+  'audit.webhook': {
+    meaning: 'The audit feed has an event about webhook endpoints',
+    path: '/api/v1/audit-events?id={id}',
+  },
+  'audit.directory': {
+    meaning: 'The audit feed has an event about people of the directory',
+    path: '/api/v1/audit-events?id={id}',
+  },
+  'audit.tenant': { meaning: 'The audit feed has an event about the tenant', path: '/api/v1/audit-events?id={id}' },
   'webhook.paused': { meaning: 'An endpoint was paused', path: '/api/v1/webhooks/{id}' },
   'webhook.test': { meaning: 'An administrator tests the endpoint', path: '/api/v1/webhooks/{id}' },
 } as const satisfies Readonly<Record<string, { readonly meaning: string; readonly path: string }>>
@@ -44,10 +63,11 @@ export const webhookSubscriptions: readonly string[] = [
   ...typeNames.filter((name) => name !== 'webhook.test'),
 ]
 
-/** Whether an endpoint with these subscriptions gets the type. Tests are sent to every endpoint. */
+/** Whether an endpoint with these subscriptions gets the type. `*` leaves `audit.*` out, which repeats other events. */
 export function isSubscribed(subscriptions: readonly string[], type: string): boolean {
   const group = type.slice(0, type.indexOf('.'))
-  return ['*', `${group}.*`, type].some((name) => subscriptions.includes(name))
+  const all = group === 'audit' ? [] : ['*']
+  return [...all, `${group}.*`, type].some((name) => subscriptions.includes(name))
 }
 
 /** In days: how long a failing endpoint is retried, and how long deliveries are listed. */

@@ -27,6 +27,7 @@ const HealthPage = lazy(async () => ({ default: (await import('./health/health-p
 const PeoplePage = lazy(async () => ({ default: (await import('./people/people-page.tsx')).PeoplePage }))
 const PolicyPage = lazy(async () => ({ default: (await import('./policy/policy-page.tsx')).PolicyPage }))
 const WebhooksPage = lazy(async () => ({ default: (await import('./webhooks/webhooks-page.tsx')).WebhooksPage }))
+const AuditPage = lazy(async () => ({ default: (await import('./audit/audit-page.tsx')).AuditPage }))
 const VerifyPage = lazy(async () => ({ default: (await import('./verify/verify-page.tsx')).VerifyPage }))
 
 export function App() {
@@ -69,6 +70,7 @@ function pageAt(path: string): ReactNode {
   if (path === '/settings/people') return <PeoplePage />
   if (path === '/settings/policy') return <PolicyPage />
   if (path === '/settings/webhooks') return <WebhooksPage />
+  if (path === '/settings/audit') return <AuditPage />
   if (path === '/verify') return <VerifyPage />
   return <NotFoundPage />
 }

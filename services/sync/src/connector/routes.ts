@@ -11,6 +11,7 @@ import {
 import { internalPaths } from '@postern/contracts/internal'
 import { type App, assertIfMatch, contractRoute, internalRoute, problem, storedList } from '@postern/service-kit'
 import { z } from 'zod'
+import { recordAuditEvent } from '../audit/store.ts'
 import type { Deps } from '../deps.ts'
 import { configurationOf, etagOf } from '../etag.ts'
 import { allowWork, disallowWork, supersedeRuns } from '../run/store.ts'
@@ -45,7 +46,8 @@ export function connectorRoutes(app: App, deps: Parts): void {
   const { db, queue, sources, secretRing, now } = deps
   listRoute(app, deps)
 
-  contractRoute(app, createConnector, async ({ body, context, answer, keepRefusal }) => {
+  contractRoute(app, createConnector, async (input) => {
+    const { body, context, answer, keepRefusal } = input
     const setup = { ...body, given: { mapping: true, config: true }, secretNames: Object.keys(body.secrets) }
     refuse([...keyFaults(body.key), ...setupFaults(setup, sources, { now: now(), wordsOf })])
     if (reservedKeys.has(body.key)) throw taken()
@@ -63,6 +65,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
           await queue.sendSchedule(tx, id, due)
         }
         await keepRefusal(tx, `The connector was already created: ${id}.`)
+        await recordAuditEvent(tx, input, auditOf('created', { id, name: body.name }))
         return await present(tx, id)
       })
       .catch(refuseTakenKey)
@@ -120,6 +123,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
         await allowWork(tx, before.id)
         await queue.sendSchedule(tx, before.id, due)
       }
+      await recordAuditEvent(tx, input, auditOf('changed', { id: before.id, name: next.name }))
       return await present(tx, before.id)
     })
     answer.etag(etagOf(changed))
@@ -137,6 +141,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
         const runIds = await supersedeRuns(tx, connector.id, 'the connector was retired')
         if (!(await retireConnector(tx, connector.id, told?.telling))) throw runInProgress()
         await disallowWork(tx, connector.id)
+        await recordAuditEvent(tx, { context, requestId }, auditOf('retired', connector))
         mayBeRetired = true
         return { connectorId: connector.id, runIds }
       })
@@ -185,6 +190,10 @@ function listRoute(app: App, { db }: Pick<Deps, 'db'>): void {
     keyOf: ({ key }) => key,
     show: (connector) => connector,
   })
+}
+
+function auditOf(change: 'created' | 'changed' | 'retired', { id, name }: Pick<Connector, 'id' | 'name'>) {
+  return { category: 'connector', action: `connector.${change}`, resource: { type: 'connector', id, name } } as const
 }
 
 async function present(tx: Tx, id: string): Promise<Connector> {

@@ -28,6 +28,7 @@ import {
   storedList,
 } from '@postern/service-kit'
 import { z } from 'zod'
+import { recordAuditEvent } from '../audit/store.ts'
 import { isUploaded } from '../connector/rules.ts'
 import { findConnector, sqlError } from '../connector/store.ts'
 import type { Deps } from '../deps.ts'
@@ -220,6 +221,12 @@ function askerOf({ tenantId, assertion, label }: RequestInfo['context'], request
   return { tenantId, assertion, runId, label, requestId }
 }
 
+async function approvalOf(tx: Tx, { id, connector_id: connectorId }: Pick<Run, 'id' | 'connector_id'>) {
+  const connector = connectorId === null ? undefined : await findConnector(tx, connectorId)
+  const resource = { type: 'sync_run', id, name: connector?.name ?? '' }
+  return { category: 'connector', action: 'connector.run_approved', resource } as const
+}
+
 function decisionRoutes(app: App, deps: Parts): void {
   const { db, queue, universe } = deps
   contractRoute(app, approveRun, async ({ params, body, context, requestId, keep }) => {
@@ -232,6 +239,7 @@ function decisionRoutes(app: App, deps: Parts): void {
           throw problem('diff_stale', { detail: 'The changes of the run are not those with this diff_hash.' })
         }
         await queue.sendRun(tx, context.tenantId, params.id)
+        await recordAuditEvent(tx, { context, requestId }, await approvalOf(tx, before))
         return await keep(tx, await present(tx, params.id))
       })
       .catch(refuseSecondRun)

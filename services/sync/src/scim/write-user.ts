@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { PushedNode, PushedPerson } from '@postern/contracts'
 import { matchesEtag, problem } from '@postern/service-kit'
+import { recordAuditEvent } from '../audit/store.ts'
 import { touchScimConnector } from '../connector/store.ts'
 import { unusableAddress } from '../dataset/warnings.ts'
 import { excerptOf } from '../mapping/excerpt.ts'
@@ -179,6 +180,13 @@ async function keepUser<T>(
         if (!(await updateUser(tx, id, before.version, rowOf(after)))) return { done: false }
         if (shownName(before.content) !== shownName(after.content)) await touchGroupsOf(tx, id)
       } else if (hasPushed && !(await touchUser(tx, id, before.version))) return { done: false }
+      if (before?.active === true && after?.facts.active !== true) {
+        await recordAuditEvent(tx, request, {
+          category: 'directory',
+          action: 'directory.person_deactivated',
+          resource: { type: 'person', id, name: before.userName },
+        })
+      }
       return { done: true, value: await keep(tx, after === undefined ? undefined : await findUser(tx, id)) }
     })
   } catch (error) {

@@ -4,6 +4,7 @@ import { LastUse } from '../keys/key-parts.tsx'
 import { Link, navigate } from '../router.tsx'
 import { Button } from '../ui/button.tsx'
 import { Failure } from '../ui/notice.tsx'
+import { saveFile } from '../ui/save-file.ts'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { useChange } from '../ui/use-change.ts'
 import { useNow } from '../ui/use-now.ts'
@@ -24,7 +25,7 @@ export function KeysOfReason({ info, total, onAct }: Props) {
   const exporting = useChange()
   const now = useNow()
   const exportCsv = async () => {
-    await exporting.run(async (signal) => save(await exportKeysToLookAt(reason, signal), `keys-${reason}.csv`))
+    await exporting.run(async (signal) => saveFile(await exportKeysToLookAt(reason, signal), `keys-${reason}.csv`))
   }
   return (
     <section className="card" aria-labelledby="reason-title">
@@ -107,13 +108,4 @@ export function KeysOfReason({ info, total, onAct }: Props) {
       ) : undefined}
     </section>
   )
-}
-
-function save(content: Blob, name: string): void {
-  const url = URL.createObjectURL(content)
-  const link = document.createElement('a')
-  link.href = url
-  link.download = name
-  link.click()
-  URL.revokeObjectURL(url)
 }

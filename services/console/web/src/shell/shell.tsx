@@ -22,6 +22,7 @@ const groups: readonly { readonly title: string; readonly entries: readonly Entr
       { to: '/settings/key-health', label: 'Key health', icon: 'warning' },
       { to: '/settings/people', label: 'People and roles', icon: 'people' },
       { to: '/settings/policy', label: 'Key policy', icon: 'shield' },
+      { to: '/settings/audit', label: 'Audit', icon: 'eye' },
       { to: '/settings/webhooks', label: 'Webhooks', icon: 'globe' },
     ],
   },
