@@ -26,7 +26,8 @@ import {
   planMoves,
   unusedMembers,
 } from './rules.ts'
-import { type NewExtension, brokenConstraint, findActionPlan, insertActionPlan, updateActionPlan } from './store.ts'
+import { type NewExtension, findActionPlan, insertActionPlan, updateActionPlan } from './store.ts'
+import { brokenConstraint } from '../sql/store.ts'
 
 /** The lock of the finding covers its plans. */
 export interface LockedPlan {

@@ -1,6 +1,6 @@
 import type { ActionPlan, CreateActionPlan, CreatedBy, PersonRef, ResourceAddress } from '@postern/contracts'
 import type { actionPlanSorts } from '@postern/contracts'
-import { type Tx, sqlError, statement } from '@postern/tenant-db'
+import { type Tx, statement } from '@postern/tenant-db'
 import {
   type Condition,
   type PageBounds,
@@ -14,6 +14,7 @@ import {
   when,
   joinConditions,
 } from '../keyset.ts'
+import { jsonOrNull } from '../sql/store.ts'
 import { NoFreeNumberError, actionPlanNumbers } from '../reference/store.ts'
 import type { StoredPlan } from './rules.ts'
 
@@ -157,10 +158,6 @@ export async function updateActionPlan(
   return stored
 }
 
-export function brokenConstraint(error: unknown): string | undefined {
-  return sqlError(error).constraint
-}
-
 interface PlanRow extends Omit<StoredPlan, 'created_by' | 'created_at' | 'updated_at'> {
   readonly created_by_type: CreatedBy['type']
   readonly created_by_id: string
@@ -177,10 +174,6 @@ function toPlan(row: PlanRow): StoredPlan {
     created_at: created_at.toISOString(),
     updated_at: updated_at.toISOString(),
   }
-}
-
-function jsonOrNull(value: object | null | undefined): string | null {
-  return value === undefined || value === null ? null : JSON.stringify(value)
 }
 
 function conditionsOf(filter: ActionPlanFilter): Condition[] {

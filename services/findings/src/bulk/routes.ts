@@ -20,7 +20,6 @@ import {
   problemOfPlan,
   proposePlan,
 } from '../action-plan/change.ts'
-import { brokenConstraint as brokenPlan } from '../action-plan/store.ts'
 import type { Deps } from '../deps.ts'
 import { prepareWrites } from '../prepare-write.ts'
 import {
@@ -30,7 +29,8 @@ import {
   moveFinding,
   problemOfFinding,
 } from '../finding/change.ts'
-import { brokenConstraint, lockFinding } from '../finding/store.ts'
+import { lockFinding } from '../finding/store.ts'
+import { brokenConstraint } from '../sql/store.ts'
 import { actorOf } from '../request.ts'
 import type { ReferenceCheck } from '../reference/check.ts'
 import { withUsableOwners } from './usable-owner.ts'
@@ -73,7 +73,7 @@ export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoint
         }),
         apply: async (tx, item) => await applyPlan(tx, link(item), { actor, assertKnown }),
         problemOf: (error) => problemOfPlan(error),
-        isConcurrentCreate: (error) => brokenPlan(error) === 'action_plan_external_id_unique',
+        isConcurrentCreate: (error) => brokenConstraint(error) === 'action_plan_external_id_unique',
       },
     )
   })

@@ -14,7 +14,8 @@ import {
   patchedFields,
   targetDaysBySeverity,
 } from './rules.ts'
-import { type FindingProgress, brokenConstraint, findProgress, insertFinding, updateFinding } from './store.ts'
+import { type FindingProgress, findProgress, insertFinding, updateFinding } from './store.ts'
+import { brokenConstraint } from '../sql/store.ts'
 import { findingMoves, isUnderWay, applyMove, needsEvidence } from './transitions.ts'
 
 export interface ChangedFinding {

@@ -1,6 +1,7 @@
 import type { ResourceAddress } from '@postern/contracts'
-import { type Statement, type Tx, sqlError, statement } from '@postern/tenant-db'
+import { type Statement, type Tx, statement } from '@postern/tenant-db'
 import { NoFreeNumberError, findingNumbers } from '../reference/store.ts'
+import { jsonOrNull } from '../sql/store.ts'
 import { type FindingRow, columns, storedColumns, toFinding } from './row.ts'
 import type { NewFinding, StoredFinding } from './rules.ts'
 
@@ -146,14 +147,6 @@ export async function insertFinding(tx: Tx, { fields, createdBy, targetDays }: N
   const row = rows[0]
   if (row === undefined) throw new NoFreeNumberError(findingNumbers)
   return toFinding(row)
-}
-
-export function brokenConstraint(error: unknown): string | undefined {
-  return sqlError(error).constraint
-}
-
-function jsonOrNull(value: object | null | undefined): string | null {
-  return value === undefined || value === null ? null : JSON.stringify(value)
 }
 
 function idStatement(address: ResourceAddress): Statement {

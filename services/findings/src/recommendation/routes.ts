@@ -36,7 +36,6 @@ import {
   recommendationStub,
 } from './rules.ts'
 import {
-  brokenConstraint,
   countRecommendations,
   findRecommendation,
   insertRecommendation,
@@ -45,6 +44,7 @@ import {
   recommendationList,
   updateRecommendation,
 } from './store.ts'
+import { brokenConstraint } from '../sql/store.ts'
 
 export function recommendationRoutes(
   app: App,

@@ -1,6 +1,6 @@
 import type { CreateRecommendation, CreatedBy, Recommendation, ResourceAddress } from '@postern/contracts'
 import type { recommendationSorts } from '@postern/contracts'
-import { type Tx, sqlError, statement } from '@postern/tenant-db'
+import { type Tx, statement } from '@postern/tenant-db'
 import {
   type Condition,
   type PageBounds,
@@ -103,10 +103,6 @@ export interface RecommendationProgress {
 export async function listRecommendationProgress(tx: Tx, findingId: string): Promise<RecommendationProgress[]> {
   const rows = await tx.query<RecommendationRow & { by_plans: StatusByPlans }>(carriedOut([findingId]))
   return rows.map(({ by_plans: byPlans, ...row }) => ({ recommendation: toRecommendation(row), byPlans }))
-}
-
-export function brokenConstraint(error: unknown): string | undefined {
-  return sqlError(error).constraint
 }
 
 interface RecommendationRow extends Omit<Recommendation, 'created_by' | 'created_at' | 'updated_at'> {
