@@ -93,7 +93,7 @@ export function runTests(world: () => World): void {
       expect(waiting).toMatchObject({ status: 'needs_approval', counts: { invalid: 0 } })
       await openRun(world(), waiting)
       await page.getByRole('heading', { name: 'Errors and warnings' }).waitFor()
-      await page.getByText('description: no row of the source has it, and 4 rows had it').waitFor()
+      await page.getByText('description: No row has this field, but 4 had it before').waitFor()
       expect(await page.getByText('Imported, but please check it').count()).toBe(0)
       expect(await accessibilityFaults(page), 'warnings').toEqual([])
 

@@ -117,7 +117,7 @@ function fieldLostWarning({ field, rows }: ImportPlan['lost_fields'][number]): R
 }
 
 function draftsRemainError(drafts: number, field: string | null): RowError {
-  const message = `The source no longer has ${drafts} rows. They are drafts, which cannot become inactive, so they did not change.`
+  const message = `${drafts} rows that the source no longer has are drafts. Drafts cannot become inactive, so they did not change.`
   return { row: null, key: null, field, code: 'draft_stays', message, excerpt: null }
 }
 
