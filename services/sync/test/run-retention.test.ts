@@ -332,7 +332,9 @@ test('a renamed column causes a warning, and an empty value does not', async () 
   expect([cleared.counts.updated, await errorsOf(tenant, cleared)]).toEqual([1, []])
   const other = await runCsv(tenant, connector, table('Beschreibung', '', 'Two', 'Three'), '?mode=dry_run')
   const gone = { row: null, field: 'description', code: 'field_gone', severity: 'warning' }
-  expect(await errorsOf(tenant, other)).toMatchObject([{ ...gone, message: expect.stringContaining('2 had it before') }])
+  expect(await errorsOf(tenant, other)).toMatchObject([
+    { ...gone, message: expect.stringContaining('2 had it before') },
+  ])
   expect(other).toMatchObject({ status: 'succeeded', counts: { updated: 2 } })
   expect(await errorsOf(tenant, await runCsv(tenant, connector, table('description', 'A', 'B', 'C')))).toEqual([])
 })
