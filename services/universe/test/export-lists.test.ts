@@ -80,7 +80,10 @@ describe.each(lists)('the list %s', (target, schema, count) => {
     expect(csv.headers['content-type']).toBe('text/csv; charset=utf-8; header=present')
     expect(csv.headers['vary']).toBe('accept')
     expect(csv.text.split('\r\n')).toHaveLength(items.length + 2)
-    expect(csv.text.split('\r\n', 1)[0]).toBe(Object.keys(schema.shape).join(','))
+    const members = Object.keys(schema.shape)
+    const header = csv.text.split('\r\n', 1)[0]?.split(',') ?? []
+    const isPart = (column: string): boolean => members.some((member) => column.startsWith(`${member}_`))
+    expect(header.filter((column) => !isPart(column) || members.includes(column))).toEqual(members)
   })
 })
 

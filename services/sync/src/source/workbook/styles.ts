@@ -33,7 +33,7 @@ function builtInKind(format: number): NumberKind {
 }
 
 /** Quoted and escaped text, fill characters, colors and locales of a format code. */
-const literals = /"[^"]*"|\\.|_.|\*.|\[(?!(?:h+|m+|s+)\])[^\]]*\]/gi
+const literals = /"[^"]*"|\\.|_.|\*.|\[(?!(?:h+|m+|s+)\])[^[\]]*\]/gi
 
 export function kindOfCode(code: string): NumberKind {
   const [first = ''] = code.replaceAll(literals, '').split(';', 1)
