@@ -19,6 +19,7 @@ import { fillTenant } from './many-keys.ts'
 import { runTests } from './runs.ts'
 import { type World, closeReveal, copyKey, fillForm, open, openWorld, signInByHand, statusOf, submit } from './world.ts'
 import { webhookTests } from './webhooks.ts'
+import { auditTests } from './audit.ts'
 
 // A browser and a whole system on a machine that may be busy.
 vi.setConfig({ testTimeout: 240_000 })
@@ -147,6 +148,7 @@ dialogTests(() => world)
 
 connectorTests(() => world)
 webhookTests(() => world)
+auditTests(() => world)
 runTests(() => world)
 
 hostileTextTests(() => world)
