@@ -13,7 +13,6 @@ import {
   workbookMediaType,
   mediaTypesOf,
 } from '@postern/contracts'
-import { type TenantContext, parseAssertion } from '@postern/signed-context'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { negotiate } from './accept.ts'
@@ -253,7 +252,6 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
     handler: async (request, reply) => {
       const context = request.tenantContext
       if (context === undefined) throw problem('unsigned_request')
-      assertInTime(context)
       reply.header('x-request-id', request.id)
       for (const [name, value] of always) reply.header(name, value)
       reply.code(success)
@@ -325,15 +323,6 @@ function holdStream({ share }: RequestContext, { content }: StreamedAnswer): voi
     content.destroy()
     throw error
   }
-}
-
-/** The assertion may have expired during the body. */
-function assertInTime({ assertion }: TenantContext): void {
-  const expiresAt = parseAssertion(assertion)?.expiresAt
-  if (expiresAt === undefined || expiresAt * 1000 > Date.now()) return
-  throw problem('request_timeout', {
-    detail: 'The body arrived too slowly. The request had no effect; send it faster, or in smaller parts.',
-  })
 }
 
 /** Empty if the answer has no body. */

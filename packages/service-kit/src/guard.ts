@@ -1,5 +1,5 @@
 import { type Access, type NamedScope, type Role, type Route, namedScopes, opensRole, roles } from '@postern/contracts'
-import type { TenantContext, Verifier } from '@postern/signed-context'
+import { type TenantContext, type Verifier, parseAssertion } from '@postern/signed-context'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Counter, type Registry } from '@prometheus-io/client'
 import type { Logger } from './logger.ts'
@@ -49,6 +49,9 @@ export function guardRoutes(
     request.tenantContext = context
     assertAccess(guard.access, request.tenantContext)
   })
+  app.addHook('preHandler', async ({ tenantContext }) => {
+    if (tenantContext !== undefined) assertInTime(tenantContext)
+  })
 }
 
 function verify(
@@ -96,6 +99,15 @@ function assertAccess(access: Guard['access'], caller: TenantContext): void {
       access satisfies never
   }
   throw problem('unsigned_request')
+}
+
+/** The assertion may have expired during the body. */
+function assertInTime({ assertion }: TenantContext): void {
+  const expiresAt = parseAssertion(assertion)?.expiresAt
+  if (expiresAt === undefined || expiresAt * 1000 > Date.now()) return
+  throw problem('request_timeout', {
+    detail: 'The body arrived too slowly. The request had no effect; send it faster, or in smaller parts.',
+  })
 }
 
 interface MissingScope {

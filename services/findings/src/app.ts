@@ -3,7 +3,7 @@ import { actionPlanRoutes } from './action-plan/routes.ts'
 import { bulkRoutes } from './bulk/routes.ts'
 import { changeRoutes } from './change/routes.ts'
 import type { Deps } from './deps.ts'
-import { reopenExpiredOnFirstUse } from './finding/acceptance/reopen.ts'
+import { createDayStart } from './finding/acceptance/start-day.ts'
 import { findingRoutes } from './finding/routes.ts'
 import { openCountRoutes } from './open-counts/routes.ts'
 import { poamRoutes } from './poam/routes.ts'
@@ -15,7 +15,12 @@ import { trackerLogRoutes } from './tracker-log/routes.ts'
 export function buildApp(app: App, opened: Deps): void {
   enableIdempotency(app, opened.answers)
   const db = sealAfterWrites(withNumberSeries(opened.db), opened.sealer)
-  const deps = { ...opened, db: reopenExpiredOnFirstUse(db, opened) }
+  const deps = { ...opened, db }
+  // The first request of a tenant on a day writes what ended with the day before.
+  const startDay = createDayStart(db, opened)
+  app.addHook('preHandler', async ({ tenantContext }) => {
+    if (tenantContext !== undefined) await startDay(tenantContext)
+  })
   findingRoutes(app, deps)
   recommendationRoutes(app, deps)
   actionPlanRoutes(app, deps)
