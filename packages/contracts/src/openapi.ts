@@ -224,7 +224,7 @@ function exports(route: Route, schemas: Map<string, unknown>): Json {
       schema: {
         type: 'string',
         description:
-          'The whole list (RFC 4180), with a header. Cells contain objects as JSON and lists of words separated by spaces; the parts of an object also have columns, such as `owner_name`. An apostrophe precedes values that a spreadsheet would treat as formulas. `csv=excel` adds a byte order mark, which Excel needs to read UTF-8.',
+          'The whole list (RFC 4180), with a header. Cells contain objects as JSON and lists of words separated by spaces; the parts of an object also have columns, such as `owner_name`. `csv`, `separator` and `formulas` change how it is written.',
       },
       'x-columns': columns,
       example: `${rows.map((cells) => cells.join(',')).join('\r\n')}\r\n`,

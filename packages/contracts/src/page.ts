@@ -16,6 +16,22 @@ export const formQuery = {
   }),
 }
 
+/** How a CSV is written. Has no effect on other forms. */
+export const csvQuery = {
+  csv: z.enum(['excel']).optional().meta({
+    description:
+      '`excel` begins a CSV with a byte order mark, so that Excel reads it as UTF-8, and leaves texts unchanged unless `formulas=escape`',
+  }),
+  separator: z.enum(['comma', 'semicolon', 'tab']).optional().meta({
+    description:
+      'Between the cells of a CSV. Default: `comma`. Excel expects `semicolon` where numbers have a decimal comma',
+  }),
+  formulas: z.enum(['escape', 'keep']).optional().meta({
+    description:
+      '`escape` puts an apostrophe before texts of a CSV that a spreadsheet would treat as formulas. Default: `escape`; with `csv=excel` `keep`',
+  }),
+}
+
 /** A list returns a bare array; `Link` has the next page (RFC 8288). */
 export const pageQuery = {
   limit: z
@@ -38,10 +54,7 @@ export const pageQuery = {
     .meta({ description: 'Opaque position from the Link header of the previous page' }),
   count: z.enum(['true', 'false']).optional().meta({ description: '`true` adds X-Total-Count to a JSON page' }),
   ...formQuery,
-  csv: z.enum(['excel']).optional().meta({
-    description:
-      '`excel` adds a byte order mark to a CSV, so that Excel reads it as UTF-8. It does not affect JSON or NDJSON',
-  }),
+  ...csvQuery,
 }
 
 export const maxExpanded = 100

@@ -1,16 +1,6 @@
 import { Readable } from 'node:stream'
-import {
-  type Route,
-  type TableColumn,
-  cellOf,
-  csvText,
-  maxExpanded,
-  pageMediaType,
-  tableColumnsOf,
-  workbookMediaType,
-} from '@postern/contracts'
+import { type Route, maxExpanded, pageMediaType, tableColumnsOf, workbookMediaType } from '@postern/contracts'
 import { parseAssertion } from '@postern/signed-context'
-import { stringify } from 'csv-stringify'
 import {
   type AnswerBody,
   type App,
@@ -18,6 +8,7 @@ import {
   assertItemInContract,
   registerContract,
 } from './contract-route.ts'
+import { asCsv, csvStyleOf } from './list-csv.ts'
 import { asWorkbook } from './list-workbook.ts'
 import { type JsonText, type JsonTexts, textOf, valueOf } from './json-text.ts'
 import { problem } from './problem.ts'
@@ -60,7 +51,7 @@ export function contractList<const R extends Route, Item extends object>(
       input.answer.header('content-disposition', `attachment; filename="${name}.csv"`)
       return new StreamedAnswer(
         'text/csv; charset=utf-8; header=present',
-        asCsv(sent, columns, isForExcel(input.query)),
+        asCsv(found(sent), columns, csvStyleOf(input.query)),
       )
     }
     if (input.mediaType === workbookMediaType) {
@@ -342,30 +333,6 @@ export async function* asLines(items: AsyncIterable<unknown>): AsyncGenerator<st
     isFirst = false
   }
   if (!isFirst) yield '\n'
-}
-
-/** Excel needs a byte order mark to read UTF-8. */
-function isForExcel(query: object): boolean {
-  return Reflect.get(query, 'csv') === 'excel'
-}
-
-/** CSV (RFC 4180). An apostrophe precedes text that a spreadsheet would run as a formula. */
-function asCsv(items: AsyncIterable<unknown>, columns: readonly TableColumn[], hasByteOrderMark: boolean): Readable {
-  const source = Readable.from(each(found(items), (item) => columns.map((column) => cellOf(item, column))))
-  const csv = stringify({
-    escape_formulas: true,
-    record_delimiter: 'windows',
-    // Many readers accept half of the delimiter.
-    quoted_match: /[\r\n]/,
-    // A line feed hides a formula from the library, but not from every reader.
-    cast: { boolean: csvText, object: csvText, string: (text) => (text.startsWith('\n') ? `'${text}` : text) },
-  })
-  // A slow search must begin its answer.
-  csv.push(`${hasByteOrderMark ? '\ufeff' : ''}${columns.map(({ name }) => name).join(',')}\r\n`)
-  // pipe() would leave the reader open after a failure.
-  source.on('error', (error) => csv.destroy(error))
-  csv.on('close', () => source.destroy())
-  return source.pipe(csv)
 }
 
 async function* found(items: AsyncIterable<unknown>): AsyncGenerator<object> {

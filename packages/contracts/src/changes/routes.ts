@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { timestampSchema, uuidSchema } from '../common.ts'
-import { formQuery, pageQuery } from '../page.ts'
+import { csvQuery, formQuery, pageQuery } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import type { NamedScope } from '../scope.ts'
 
@@ -87,7 +87,7 @@ Read the changed resource by its kind: ${Object.entries(changePaths)
         description: `Changes after this position: the \`position\` of a change, the header \`${nextSinceHeader}\` of an earlier response, or \`now\` for the end of the feed. Default: the oldest stored change`,
       }),
     ...formQuery,
-    csv: pageQuery.csv,
+    ...csvQuery,
     follow: z.enum(['true', 'false']).default('false').meta({
       description: '`true` links to a next page even at the end of the feed, for readers that wait for more',
     }),

@@ -53,6 +53,8 @@ export const agentOperations: readonly AgentOperation[] = [
 /** Parameters that are of no use to an agent: it reads JSON, and its program sends the headers. */
 const omittedParameters = new Set([
   'csv',
+  'separator',
+  'formulas',
   'format',
   'envelope',
   'X-Request-Id',

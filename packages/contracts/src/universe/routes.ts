@@ -19,6 +19,7 @@ import {
   textFilter,
   expandedPages,
   fieldsOf,
+  csvQuery,
   formQuery,
   pageQuery,
   updatedSince,
@@ -390,7 +391,7 @@ export const diffHierarchy = defineRoute({
   query: z.strictObject({
     limit: pageQuery.limit,
     cursor: pageQuery.cursor,
-    csv: pageQuery.csv,
+    ...csvQuery,
     ...formQuery,
     from: versionSchema.meta({
       type: 'integer',

@@ -162,6 +162,23 @@ describe('a row of a source', () => {
     })
   })
 
+  test.each(['DD.MM.YYYY', 'DD/MM/YYYY', 'MM/DD/YYYY', 'YYYYMMDD', 'YYYY-MM-DD'] as const)(
+    'takes the date cells of a workbook with the date format %s',
+    (format) => {
+      const rules: MappingRule[] = [
+        ...['external_id', 'name', 'type'].map((target) => ({ target, source: target })),
+        { target: 'last_audit_date', source: 'on', transforms: [{ kind: 'date', format }] },
+      ]
+      const mapped = (on: string) => mapEntity(rules, { external_id: '1', name: 'A', type: 'process', on })
+      for (const on of ['2026-02-30', '2026-13-01', '10:30:00', '2026-03-02 early', '2.3.26']) {
+        expect(mapped(on), on).toMatchObject({ ok: false, faults: [{ field: 'last_audit_date' }] })
+      }
+      for (const on of ['2026-03-02', '2026-03-02T10:30:00']) {
+        expect(mapped(on), on).toMatchObject({ ok: true, content: { last_audit_date: '2026-03-02' } })
+      }
+    },
+  )
+
   test('never uses a member of Object.prototype as a value', () => {
     const rules: MappingRule[] = [
       { target: 'external_id', source: 'id' },

@@ -74,6 +74,7 @@ function asBoolean(value: unknown): boolean {
 
 type DateFormat = Extract<Transform, { kind: 'date' }>['format']
 
+/** Only a time of day may follow an ISO date, because other text would be lost. */
 const datePatterns: Readonly<Record<DateFormat, RegExp>> = {
   'YYYY-MM-DD':
     /^(?<year>\d{4})-(?<month>\d{2})-(?<day>\d{2})(?:[T ](?:[01]\d|2[0-3]):[0-5]\d(?::(?:[0-5]\d|60)(?:[.,]\d{1,9})?)? ?(?:Z|UTC|GMT|[AP]M|[+-](?:0\d|1[0-5])(?::?[0-5]\d)?(?::[0-5]\d)?)?)?$/i,
@@ -83,9 +84,11 @@ const datePatterns: Readonly<Record<DateFormat, RegExp>> = {
   YYYYMMDD: /^(?<year>\d{4})(?<month>\d{2})(?<day>\d{2})$/,
 }
 
-/** Accepts only a time of day after the date, because other text would be lost. */
+/** Accepts ISO dates with every format, because date cells of workbooks and databases have them. */
 function asDate(value: unknown, format: DateFormat): string {
-  const { year, month, day } = datePatterns[format].exec(String(value).trim())?.groups ?? {}
+  const text = String(value).trim()
+  const found = datePatterns[format].exec(text) ?? datePatterns['YYYY-MM-DD'].exec(text)
+  const { year, month, day } = found?.groups ?? {}
   if (year === undefined || month === undefined || day === undefined) {
     throw new TransformError(`must be a date as ${format}`, value)
   }

@@ -17,5 +17,5 @@ export async function listAuditEvents(
 
 /** Returns all events that match as CSV. */
 export async function exportAuditEvents(query: string, signal: AbortSignal): Promise<Blob> {
-  return await download(`${base}?csv=excel&${query}`, { headers: { accept: 'text/csv' }, signal })
+  return await download(`${base}?csv=excel&formulas=escape&${query}`, { headers: { accept: 'text/csv' }, signal })
 }
