@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 class ListFindingsQuery(TypedDict, total=False):
     limit: int
+    separator: Literal["comma", "semicolon", "tab"]
+    formulas: Literal["escape", "keep"]
     status: Literal["draft", "open", "in_remediation", "pending_validation", "closed", "risk_accepted", "cancelled"] | List[Literal["draft", "open", "in_remediation", "pending_validation", "closed", "risk_accepted", "cancelled"]]
     severity: Literal["critical", "high", "medium", "low"] | List[Literal["critical", "high", "medium", "low"]]
     ref: str | List[str]
@@ -66,6 +68,8 @@ class SummarizeFindingsQuery(TypedDict, total=False):
 
 class ListRecommendationsOfFindingQuery(TypedDict, total=False):
     limit: int
+    separator: Literal["comma", "semicolon", "tab"]
+    formulas: Literal["escape", "keep"]
     status: Literal["submitted", "accepted", "rejected", "implemented", "verified", "superseded"] | List[Literal["submitted", "accepted", "rejected", "implemented", "verified", "superseded"]]
     external_id: str | List[str]
     updated_since: str
@@ -76,6 +80,8 @@ class ListRecommendationsOfFindingQuery(TypedDict, total=False):
 
 class ListActionPlansOfFindingQuery(TypedDict, total=False):
     limit: int
+    separator: Literal["comma", "semicolon", "tab"]
+    formulas: Literal["escape", "keep"]
     status: Literal["proposed", "approved", "in_progress", "blocked", "implemented", "verified", "rejected", "cancelled"] | List[Literal["proposed", "approved", "in_progress", "blocked", "implemented", "verified", "rejected", "cancelled"]]
     owner: str | List[str]
     overdue: bool | Literal["true", "false"]
@@ -90,6 +96,8 @@ class ListActionPlansOfFindingQuery(TypedDict, total=False):
 
 class ListLogOfFindingQuery(TypedDict, total=False):
     limit: int
+    separator: Literal["comma", "semicolon", "tab"]
+    formulas: Literal["escape", "keep"]
     kind: Literal["created", "note", "status_change", "due_date_change", "owner_change", "progress", "evidence_linked", "field_change", "validation", "escalation", "correction", "system"] | List[Literal["created", "note", "status_change", "due_date_change", "owner_change", "progress", "evidence_linked", "field_change", "validation", "escalation", "correction", "system"]]
     after_seq: int
     fields: str | List[str]
@@ -118,6 +126,8 @@ class ExportPoamQuery(TypedDict, total=False):
 
 class ListRecommendationsQuery(TypedDict, total=False):
     limit: int
+    separator: Literal["comma", "semicolon", "tab"]
+    formulas: Literal["escape", "keep"]
     status: Literal["submitted", "accepted", "rejected", "implemented", "verified", "superseded"] | List[Literal["submitted", "accepted", "rejected", "implemented", "verified", "superseded"]]
     external_id: str | List[str]
     updated_since: str
@@ -133,6 +143,8 @@ class GetRecommendationQuery(TypedDict, total=False):
 
 class ListActionPlansQuery(TypedDict, total=False):
     limit: int
+    separator: Literal["comma", "semicolon", "tab"]
+    formulas: Literal["escape", "keep"]
     status: Literal["proposed", "approved", "in_progress", "blocked", "implemented", "verified", "rejected", "cancelled"] | List[Literal["proposed", "approved", "in_progress", "blocked", "implemented", "verified", "rejected", "cancelled"]]
     owner: str | List[str]
     overdue: bool | Literal["true", "false"]
@@ -152,6 +164,8 @@ class GetActionPlanQuery(TypedDict, total=False):
 
 class ListRemediationLogQuery(TypedDict, total=False):
     limit: int
+    separator: Literal["comma", "semicolon", "tab"]
+    formulas: Literal["escape", "keep"]
     kind: Literal["created", "note", "status_change", "due_date_change", "owner_change", "progress", "evidence_linked", "field_change", "validation", "escalation", "correction", "system"] | List[Literal["created", "note", "status_change", "due_date_change", "owner_change", "progress", "evidence_linked", "field_change", "validation", "escalation", "correction", "system"]]
     actor: str | List[str]
     since: int
@@ -169,6 +183,8 @@ class ListLogCheckpointKeysAnswer(TypedDict):
 
 class ListEntitiesQuery(TypedDict, total=False):
     limit: int
+    separator: Literal["comma", "semicolon", "tab"]
+    formulas: Literal["escape", "keep"]
     type: Literal["legal_entity", "business_unit", "department", "process", "product", "it_system", "location", "vendor", "project", "regulation", "other"] | List[Literal["legal_entity", "business_unit", "department", "process", "product", "it_system", "location", "vendor", "project", "regulation", "other"]]
     status: Literal["draft", "active", "archived"] | List[Literal["draft", "active", "archived"]]
     parent_id: str | List[str]
@@ -194,6 +210,8 @@ class GetEntityQuery(TypedDict, total=False):
 
 class ListChildrenOfEntityQuery(TypedDict, total=False):
     limit: int
+    separator: Literal["comma", "semicolon", "tab"]
+    formulas: Literal["escape", "keep"]
     depth: int
     type: Literal["legal_entity", "business_unit", "department", "process", "product", "it_system", "location", "vendor", "project", "regulation", "other"] | List[Literal["legal_entity", "business_unit", "department", "process", "product", "it_system", "location", "vendor", "project", "regulation", "other"]]
     status: Literal["draft", "active", "archived"] | List[Literal["draft", "active", "archived"]]
@@ -206,6 +224,8 @@ class ListAncestorsOfEntityQuery(TypedDict, total=False):
 
 class ListHierarchiesQuery(TypedDict, total=False):
     limit: int
+    separator: Literal["comma", "semicolon", "tab"]
+    formulas: Literal["escape", "keep"]
     fields: str | List[str]
 
 
@@ -215,6 +235,8 @@ class GetHierarchyQuery(TypedDict, total=False):
 
 class ListNodesQuery(TypedDict, total=False):
     limit: int
+    separator: Literal["comma", "semicolon", "tab"]
+    formulas: Literal["escape", "keep"]
     subtree_of: str
     depth: int
     status: Literal["active", "inactive"] | List[Literal["active", "inactive"]]
@@ -241,11 +263,15 @@ class _DiffHierarchyQueryRequired(TypedDict):
 
 class DiffHierarchyQuery(_DiffHierarchyQueryRequired, total=False):
     limit: int
+    separator: Literal["comma", "semicolon", "tab"]
+    formulas: Literal["escape", "keep"]
     to: int
 
 
 class ListTestProceduresQuery(TypedDict, total=False):
     limit: int
+    separator: Literal["comma", "semicolon", "tab"]
+    formulas: Literal["escape", "keep"]
     status: Literal["not_started", "in_progress", "in_review", "completed"] | List[Literal["not_started", "in_progress", "in_review", "completed"]]
     method: Literal["examine", "interview", "test"] | List[Literal["examine", "interview", "test"]]
     test_type: Literal["design", "operating_effectiveness"] | List[Literal["design", "operating_effectiveness"]]
@@ -268,6 +294,8 @@ class GetTestProcedureQuery(TypedDict, total=False):
 
 class ListPeopleQuery(TypedDict, total=False):
     limit: int
+    separator: Literal["comma", "semicolon", "tab"]
+    formulas: Literal["escape", "keep"]
     email: str | List[str]
     active: bool | Literal["true", "false"]
     external_id: str | List[str]
@@ -283,26 +311,36 @@ class GetPersonQuery(TypedDict, total=False):
 
 class ListConnectorsQuery(TypedDict, total=False):
     limit: int
+    separator: Literal["comma", "semicolon", "tab"]
+    formulas: Literal["escape", "keep"]
     key: str
 
 
 class ListMissingRowsQuery(TypedDict, total=False):
     limit: int
+    separator: Literal["comma", "semicolon", "tab"]
+    formulas: Literal["escape", "keep"]
 
 
 class ListRunsQuery(TypedDict, total=False):
     limit: int
+    separator: Literal["comma", "semicolon", "tab"]
+    formulas: Literal["escape", "keep"]
     connector: str
     status: Literal["queued", "fetching", "validating", "diffing", "needs_approval", "applying", "succeeded", "partial", "failed", "cancelled"] | List[Literal["queued", "fetching", "validating", "diffing", "needs_approval", "applying", "succeeded", "partial", "failed", "cancelled"]]
 
 
 class ListRunChangesQuery(TypedDict, total=False):
     limit: int
+    separator: Literal["comma", "semicolon", "tab"]
+    formulas: Literal["escape", "keep"]
     op: Literal["create", "update", "move", "deactivate", "reactivate"] | List[Literal["create", "update", "move", "deactivate", "reactivate"]]
 
 
 class ListRunErrorsQuery(TypedDict, total=False):
     limit: int
+    separator: Literal["comma", "semicolon", "tab"]
+    formulas: Literal["escape", "keep"]
 
 
 class _ApproveRunBodyRequired(TypedDict):
