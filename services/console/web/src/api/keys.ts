@@ -107,7 +107,10 @@ export async function listKeysToLookAt(reason: HealthReason, signal: AbortSignal
 
 /** Returns all keys with this reason as CSV. */
 export async function exportKeysToLookAt(reason: HealthReason, signal: AbortSignal): Promise<Blob> {
-  return await download(`${base}?csv=excel&formulas=escape&health=${reason}`, { headers: { accept: 'text/csv' }, signal })
+  return await download(`${base}?csv=excel&formulas=escape&health=${reason}`, {
+    headers: { accept: 'text/csv' },
+    signal,
+  })
 }
 
 export async function listEvents(
