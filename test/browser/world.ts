@@ -44,11 +44,11 @@ export async function signInByHand(page: Page, link: string, person: string): Pr
 async function newPage(context: BrowserContext, complaints: string[]): Promise<Page> {
   const page = await context.newPage()
   page.setDefaultTimeout(60_000)
-  page.on('pageerror', (error) => complaints.push(error.message))
+  page.on('pageerror', (error) => complaints.push(`${page.url()}: ${error.message}`))
   page.on('console', (message) => {
     // Chromium logs a line for every error response.
     const isRefusal = message.text().startsWith('Failed to load resource')
-    if (message.type() === 'error' && !isRefusal) complaints.push(message.text())
+    if (message.type() === 'error' && !isRefusal) complaints.push(`${message.location().url}: ${message.text()}`)
   })
   return page
 }
@@ -188,4 +188,11 @@ export async function pick(page: Page, label: RegExp, option: string): Promise<v
 export async function choose(page: Page, label: string, action: string): Promise<void> {
   await page.getByRole('button', { name: `Actions for ${label}` }).click()
   await page.getByRole('menuitem', { name: action }).click()
+}
+
+const screenshots = process.env['POSTERN_SCREENSHOTS']
+
+/** Takes a screenshot for later inspection. */
+export async function show(page: Page, name: string): Promise<void> {
+  if (screenshots !== undefined) await page.screenshot({ path: `${screenshots}/${name}.png` })
 }

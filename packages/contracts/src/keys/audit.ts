@@ -1,63 +1,8 @@
 import { z } from 'zod'
 import { momentSchema, text, timestampSchema, uuidSchema } from '../common.ts'
 import { anyOf, pageQuery } from '../page.ts'
+import { auditCategories } from './audit-actions.ts'
 
-/** What the feed contains, by category. */
-export const auditActions = {
-  key: [
-    'key.created',
-    'key.rotated',
-    'key.changed',
-    'key.revoked',
-    'key.expired',
-    'key.leaked',
-    'key.refused',
-    'key.used_after_revocation',
-    'key.used_from_new_address',
-  ],
-  key_policy: ['key_policy.changed'],
-  evidence: [
-    'evidence.uploaded',
-    'evidence.downloaded',
-    'evidence.quarantined',
-    'evidence.attached',
-    'evidence.released',
-    'evidence.reviewed',
-    'evidence.rejected',
-    'evidence.held',
-    'evidence.hold_lifted',
-    'evidence.purged',
-  ],
-  connector: [
-    'connector.created',
-    'connector.changed',
-    'connector.retired',
-    'connector.run_started',
-    'connector.run_approved',
-    'connector.run_undone',
-    'connector.run_finished',
-  ],
-  webhook: [
-    'webhook.created',
-    'webhook.changed',
-    'webhook.secret_rotated',
-    'webhook.sent',
-    'webhook.paused',
-    'webhook.deleted',
-  ],
-  directory: ['directory.person_deactivated'],
-  tenant: ['tenant.created', 'tenant.changed', 'tenant.suspended', 'tenant.resumed'],
-} as const satisfies Readonly<Record<string, readonly string[]>>
-
-export const auditCategories = [
-  'key',
-  'key_policy',
-  'evidence',
-  'connector',
-  'webhook',
-  'directory',
-  'tenant',
-] as const satisfies readonly (keyof typeof auditActions)[]
 const outcomes = ['success', 'failure'] as const
 
 export const auditRetentionDays = 400
