@@ -14,6 +14,7 @@ import { dialogTests } from './dialogs.ts'
 import { fewClicksTests } from './few-clicks.ts'
 import { heldKeyTests } from './held-keys.ts'
 import { hostileTextTests } from './hostile-texts.ts'
+import { keyPageTests } from './key-page.ts'
 import { keyTests } from './keys.ts'
 import { fillTenant } from './many-keys.ts'
 import { runTests } from './runs.ts'
@@ -143,6 +144,7 @@ describe('people who may not manage keys', () => {
 })
 
 keyTests(() => world)
+keyPageTests(() => world)
 heldKeyTests(() => world)
 dialogTests(() => world)
 

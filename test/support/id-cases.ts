@@ -272,6 +272,7 @@ export const cases: readonly Case[] = [
     }),
   ],
   ['api-keys', 'filter of the log, as who wrote', (at) => get(`/remediation-log?actor=${at}`), 'kept'],
+  ['api-keys', 'filter of the audit feed, as the event', (at) => get(`/audit-events?id=${at}`), 'kept'],
   ['api-keys', 'list of a preview', (at) => post('/api-keys/bulk/preview', { ids: [at] })],
   ['api-keys', 'list of a change', (at) => post('/api-keys/bulk', { action: 'revoke', ids: [at], version: 'old' })],
   ['connectors', 'filter of entities', (at) => get(`/entities?count=true&connector_id=${at}`), 'kept'],
