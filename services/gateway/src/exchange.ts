@@ -43,7 +43,6 @@ export interface Exchange {
   /** Set if a directory decides whether the person is active. */
   person: { readonly query: PersonLookup; readonly isRequired: boolean; readonly record: PersonRecord } | undefined
   limits: Limits | undefined
-  hasTokens: boolean
   /** Undefined until known. */
   hasContent: boolean | undefined
   span: Span | undefined

@@ -1,4 +1,3 @@
-import type { ReadAheadBudget } from '@postern/service-kit'
 import type { Principal } from './authenticate/principal.ts'
 import type { Exchange } from './exchange.ts'
 import { type Refusal, type ReserveWait, countRequest, refusal } from './refusal.ts'
@@ -6,7 +5,7 @@ import type { Usage } from './usage.ts'
 import type { PublicRequests } from './limit/public-requests.ts'
 import { type Limits, type RateLimit, limitInWords } from './limit/rate-limit.ts'
 
-/** Once per request. Public routes are counted by address. */
+/** Call it once per request. Public routes are counted by address. */
 export type LimitRequest = (
   exchange: Exchange,
   principal: Principal | undefined,
@@ -21,17 +20,13 @@ export function createLimitRequest(parts: {
   readonly rateLimit: Pick<RateLimit, 'limitsOf' | 'tryTake' | 'take'>
   readonly publicRequests: PublicRequests
   readonly usage: Pick<Usage, 'used'>
-  readonly lookupBudget: Pick<ReadAheadBudget, 'release'>
   readonly reserveWait: ReserveWait
 }): LimitRequest {
-  const { rateLimit, publicRequests, usage, lookupBudget, reserveWait } = parts
+  const { rateLimit, publicRequests, usage, reserveWait } = parts
 
   async function fetchTokens(exchange: Exchange, principal: Principal, limits: Limits): Promise<Refusal | undefined> {
     const verdict = await rateLimit.take(limits)
-    if (verdict.kind === 'allowed') {
-      exchange.hasTokens = true
-      return undefined
-    }
+    if (verdict.kind === 'allowed') return undefined
     usage.used(principal, exchange.address, undefined)
     return refusal('too_many_requests', {
       detail: limitInWords(verdict.bucket, principal),
@@ -41,16 +36,10 @@ export function createLimitRequest(parts: {
 
   return (exchange, principal) => {
     if (principal === undefined) {
-      if (exchange.hasTokens) return undefined
-      exchange.hasTokens = true
       return countRequest(publicRequests, exchange, 'for public routes', costOf(exchange))
     }
     const limits = exchange.limits ?? rateLimit.limitsOf(principal)
-    if (!exchange.hasTokens && !rateLimit.tryTake(limits)) {
-      return reserveWait(exchange) ?? fetchTokens(exchange, principal, limits)
-    }
-    exchange.hasTokens = true
-    lookupBudget.release(exchange.request)
-    return undefined
+    if (rateLimit.tryTake(limits)) return undefined
+    return reserveWait(exchange) ?? fetchTokens(exchange, principal, limits)
   }
 }

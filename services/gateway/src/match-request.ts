@@ -56,7 +56,6 @@ export function createMatchRequest(parts: MatchParts): MatchRequest {
       tenant: undefined,
       person: undefined,
       limits: undefined,
-      hasTokens: false,
       hasContent: undefined,
       span: undefined,
     }

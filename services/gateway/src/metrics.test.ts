@@ -1,7 +1,7 @@
 import type { RedisHealth } from '@postern/service-kit/redis'
 import { Registry } from '@prometheus-io/client'
 import { expect, test } from 'vitest'
-import { createGatewayMetrics } from './metrics.ts'
+import { createGatewayMetrics, observeGateway } from './metrics.ts'
 
 function health(use: string, isHealthy: boolean): RedisHealth {
   return {
@@ -33,7 +33,7 @@ function zeros(route: string): string[] {
 
 test('requests are counted by route and status, independent of scrapes, and failures of a route start at zero', async () => {
   const registry = new Registry()
-  const metrics = createGatewayMetrics(registry, gauges)
+  const metrics = createGatewayMetrics(registry)
   for (const status of [200, 200, 404]) metrics.request('findings.list', status, 0.01, true)
   metrics.request('none', 0, 0.01, false)
   const expected = [
@@ -49,7 +49,7 @@ test('requests are counted by route and status, independent of scrapes, and fail
 
 test('forwarded requests are counted by service, without those that the gateway refused', async () => {
   const registry = new Registry()
-  const metrics = createGatewayMetrics(registry, gauges)
+  const metrics = createGatewayMetrics(registry)
   metrics.request('findings.list', 200, 0.2, true)
   metrics.request('findings.create', 503, 0.002, true)
   metrics.request('evidence.read-upload', 0, 0.002, true)
@@ -72,7 +72,7 @@ test('forwarded requests are counted by service, without those that the gateway 
 
 test('key look-ups are counted by where they ended, independent of scrapes', async () => {
   const registry = new Registry()
-  const metrics = createGatewayMetrics(registry, gauges)
+  const metrics = createGatewayMetrics(registry)
   metrics.found.inMemory += 3
   metrics.lookup('redis')
   for (const hits of [3, 3, 4]) {
@@ -89,7 +89,7 @@ test('key look-ups are counted by where they ended, independent of scrapes', asy
 
 test('invalid data in Redis and replaced logs are counted, from zero on', async () => {
   const registry = new Registry()
-  const metrics = createGatewayMetrics(registry, gauges)
+  const metrics = createGatewayMetrics(registry)
   const told = async () => [
     ...(await seriesOf(registry, 'postern_gateway_cache_refused_total')),
     ...(await seriesOf(registry, 'postern_gateway_log_resets_total')),
@@ -104,7 +104,7 @@ test('invalid data in Redis and replaced logs are counted, from zero on', async 
 
 test('the state of Redis is shown by its purpose', async () => {
   const registry = new Registry()
-  createGatewayMetrics(registry, gauges)
+  observeGateway(registry, gauges)
   expect(await seriesOf(registry, 'postern_gateway_keys_in_memory')).toEqual(['postern_gateway_keys_in_memory 3'])
   expect(await seriesOf(registry, 'postern_gateway_redis_connected')).toEqual([
     'postern_gateway_redis_connected{use="commands"} 1',

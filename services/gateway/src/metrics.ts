@@ -30,7 +30,7 @@ export interface GatewayGauges {
 const upstreamOfRoute = new Map(routeTable.map(({ id, upstream }) => [id, upstream]))
 const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges): GatewayMetrics {
+export function createGatewayMetrics(registry: Registry): GatewayMetrics {
   const { lookup, found } = countLookups(registry)
   const request = countRequests(registry)
   const refusals = new Counter({
@@ -68,6 +68,20 @@ export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges):
     help: 'Resets of the revocation log, for example after PostgreSQL was restored',
     registers: [registry],
   })
+  return {
+    request,
+    lookup,
+    found,
+    refusal: (code) => refusals.inc({ code }),
+    upstreamFailure: (upstream) => failures.inc({ upstream }),
+    upstreamPoolExhausted: (upstream) => poolExhausted.inc({ upstream }),
+    cacheRefused: (what) => refusedOfRedis.inc({ what }),
+    logReset: () => resets.inc(),
+  }
+}
+
+/** Adds what is measured at each scrape. */
+export function observeGateway(registry: Registry, gauges: GatewayGauges): void {
   const lease: Gauge = new Gauge({
     name: 'postern_gateway_lease_remaining_seconds',
     help: 'Time until the lease ends without a renewal; 0 or less: every key is looked up for every request',
@@ -110,16 +124,6 @@ export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges):
       share.set(gauges.limitShare())
     },
   })
-  return {
-    request,
-    lookup,
-    found,
-    refusal: (code) => refusals.inc({ code }),
-    upstreamFailure: (upstream) => failures.inc({ upstream }),
-    upstreamPoolExhausted: (upstream) => poolExhausted.inc({ upstream }),
-    cacheRefused: (what) => refusedOfRedis.inc({ what }),
-    logReset: () => resets.inc(),
-  }
 }
 
 const failureStatuses = [500, 502, 503, 504]

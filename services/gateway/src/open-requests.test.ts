@@ -58,7 +58,6 @@ function setUp() {
       tenant: undefined,
       person: undefined,
       limits: undefined,
-      hasTokens: true,
       hasContent: undefined,
       span: undefined,
     }

@@ -33,6 +33,7 @@ function begin(given: Partial<Pipeline> = {}, head: Partial<MatchParts> = {}, ta
     },
     authorize: () => undefined,
     limit: () => undefined,
+    endWait: () => undefined,
     awaitContent: () => undefined,
     forward: () => void calls.push('forward'),
     refuse: (_exchange, { code }) => void calls.push(code),
@@ -102,14 +103,7 @@ test.each(['limit', 'awaitContent'] as const)(
   async (step) => {
     const wait = Promise.withResolvers<undefined>()
     let isRevoked = false
-    let waits = 0
-    const { calls } = begin({
-      authenticate: () => (isRevoked ? revoked : principal),
-      [step]: () => {
-        waits += 1
-        return waits === 1 ? wait.promise : undefined
-      },
-    })
+    const { calls } = begin({ authenticate: () => (isRevoked ? revoked : principal), [step]: () => wait.promise })
     await settle()
     isRevoked = true
     wait.resolve(undefined)
@@ -119,15 +113,21 @@ test.each(['limit', 'awaitContent'] as const)(
 )
 
 test('a caller that keeps its access while its request waits is authenticated again and served', async () => {
-  let waits = 0
-  const { calls } = begin({
-    limit: () => {
-      waits += 1
-      return waits === 1 ? Promise.resolve(undefined) : undefined
-    },
+  const { calls } = begin({ limit: async () => undefined, awaitContent: async () => undefined })
+  await settle()
+  expect(calls).toEqual(['authenticate', 'authenticate', 'authenticate', 'forward'])
+})
+
+test('a request no longer counts as waiting before the wait for its body, and before it is forwarded', async () => {
+  const order: string[] = []
+  begin({
+    limit: async () => void order.push('limit'),
+    endWait: () => void order.push('endWait'),
+    awaitContent: async () => void order.push('awaitContent'),
+    forward: () => void order.push('forward'),
   })
   await settle()
-  expect(calls).toEqual(['authenticate', 'authenticate', 'forward'])
+  expect(order).toEqual(['limit', 'endWait', 'awaitContent', 'endWait', 'forward'])
 })
 
 test('a request whose client disconnects while its key is looked up is not carried out', async () => {

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Authenticate } from './authenticate/authenticate.ts'
+import type { Principal } from './authenticate/principal.ts'
 import type { AwaitContent } from './await-content.ts'
 import type { AuthorizeRequest } from './authorize-request.ts'
 import { type Exchange, isReadingStopped } from './exchange.ts'
@@ -12,6 +13,8 @@ export interface Pipeline {
   readonly authenticate: Authenticate
   readonly authorize: AuthorizeRequest
   readonly limit: LimitRequest
+  /** The request no longer counts as one that waits for a look-up or tokens. */
+  readonly endWait: (exchange: Exchange) => void
   readonly awaitContent: AwaitContent
   /** Forwards the request, or answers it if the route is the gateway's own. */
   readonly forward: (exchange: Exchange) => void
@@ -27,27 +30,53 @@ export interface Pipeline {
 export function createPipeline(
   steps: Pipeline,
 ): (request: IncomingMessage, response: ServerResponse, isUnmet?: boolean) => void {
-  const { match, authenticate, authorize, limit, awaitContent, forward, refuse, onGone, onCrash } = steps
+  const { match, authenticate, authorize, limit, endWait, awaitContent, forward, refuse, onGone, onCrash } = steps
 
+  /** Answers a caller that has no access. Returns whether the request goes on. */
+  function admit(exchange: Exchange, caller: Principal | Refusal | undefined): boolean {
+    if (caller?.kind === 'refusal') return isPassed(exchange, caller)
+    if (isGone(exchange)) {
+      onGone(exchange)
+      return false
+    }
+    return isPassed(exchange, authorize(exchange, caller))
+  }
+
+  function isPassed(exchange: Exchange, refused: Refusal | undefined): boolean {
+    if (refused !== undefined) refuse(exchange, refused)
+    return refused === undefined
+  }
+
+  /** After each wait, the caller is authenticated again, because it may have lost its access meanwhile. */
   async function run(exchange: Exchange): Promise<void> {
     try {
-      // Starts again after each wait, because the caller may have lost its access meanwhile.
-      for (;;) {
-        const known = isPublic(exchange) ? undefined : authenticate(exchange)
-        const caller = known instanceof Promise ? await known : known
-        // INVARIANT: nothing is awaited from here to `forward`, so that no revocation takes effect in between.
-        if (caller?.kind === 'refusal') return refuse(exchange, caller)
-        if (isGone(exchange)) return onGone(exchange)
-        const denial = authorize(exchange, caller)
-        if (denial !== undefined) return refuse(exchange, denial)
-        const wait = limit(exchange, caller) ?? awaitContent(exchange)
-        if (wait === undefined) return forward(exchange)
-        const refused = await wait
-        if (refused !== undefined) return refuse(exchange, refused)
+      let caller = identify(exchange)
+      if (!admit(exchange, caller instanceof Promise ? await caller : caller)) return
+
+      const tokens = limit(exchange, exchange.principal)
+      if (tokens !== undefined) {
+        if (!isPassed(exchange, await tokens)) return
+        caller = identify(exchange)
+        if (!admit(exchange, caller instanceof Promise ? await caller : caller)) return
       }
+      endWait(exchange)
+
+      const content = awaitContent(exchange)
+      if (content !== undefined) {
+        if (!isPassed(exchange, await content)) return
+        caller = identify(exchange)
+        if (!admit(exchange, caller instanceof Promise ? await caller : caller)) return
+        endWait(exchange)
+      }
+      // INVARIANT: nothing is awaited between the last `admit` and here, so that no revocation takes effect in between.
+      forward(exchange)
     } catch (error) {
       onCrash(exchange, error)
     }
+  }
+
+  function identify(exchange: Exchange): ReturnType<Authenticate> | undefined {
+    return isPublic(exchange) ? undefined : authenticate(exchange)
   }
 
   return (request, response, isUnmet = false) => {

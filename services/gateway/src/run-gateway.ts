@@ -3,7 +3,6 @@ import type { AddressInfo } from 'node:net'
 import {
   type Environment,
   type Logger,
-  type SpanStart,
   type Tracing,
   answersWithinMs,
   boundConnections,
@@ -27,15 +26,9 @@ import { createAddressMatcher, createRouteMatcher } from '@postern/service-kit/a
 import { createClientAddress, networkOf } from './authenticate/addresses.ts'
 import { createAuthenticate } from './authenticate/authenticate.ts'
 import { createTokenVerifier } from './authenticate/bearer.ts'
-import { createDatabaseClock, systemClocks } from './authenticate/clocks.ts'
-import { createRevocationWatermarks } from './authenticate/revocation-watermarks.ts'
-import { createKeyLookup } from './authenticate/key-lookup.ts'
-import { openKeysClient } from './authenticate/keys-client.ts'
-import { createLease, systemTimers } from './authenticate/lease.ts'
-import { openRedisCache } from './authenticate/redis-cache.ts'
+import { systemClocks } from './authenticate/clocks.ts'
 import { createTenantCheck } from './authenticate/check-tenants.ts'
-import { createPersonLookup } from './authenticate/person-lookup.ts'
-import { createTenantLookup } from './authenticate/tenant-lookup.ts'
+import { openLookups } from './authenticate/open-lookups.ts'
 import { createAwaitContent } from './await-content.ts'
 import { createAuthorizeRequest } from './authorize-request.ts'
 import { createCallerHeaders } from './caller-headers.ts'
@@ -51,9 +44,10 @@ import { createPublicRequests } from './limit/public-requests.ts'
 import { createRateLimit } from './limit/rate-limit.ts'
 import { createTokenSource } from './limit/token-source.ts'
 import { createMatchRequest } from './match-request.ts'
-import { createGatewayMetrics } from './metrics.ts'
+import { createGatewayMetrics, observeGateway } from './metrics.ts'
 import { createPipeline } from './pipeline.ts'
 import { createRefuse, createReserveWait } from './refusal.ts'
+import { createRequestLog, spanOf, traceOf } from './request-log.ts'
 import { createResponder } from './serve.ts'
 import { createUsage } from './usage.ts'
 
@@ -65,8 +59,6 @@ export interface RunningGateway {
   /** Reports usage and releases the lease. */
   close(): Promise<void>
 }
-
-type Crashed = Pick<Exchange, 'request' | 'response' | 'requestId' | 'basePath'> & Partial<Exchange>
 
 /** For requests that wait for a look-up, and for those that wait for a connection. */
 const maxReadAheadBytes = 8 * 1024 * 1024
@@ -127,69 +119,20 @@ function portOf(app: FastifyInstance): number {
 function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | undefined, withinMs: number) {
   const gateway = randomUUID()
   const clocks = systemClocks
-  const registry = createMetrics('gateway')
-  const keys = openKeysClient({ url: config.upstreams.keys.url, ring: config.internalRing, gateway, clocks })
-  const redis = openRedisCache({
-    url: config.redisUrl,
-    ring: config.cacheRing,
-    logger,
-    onRefused: (what) => metrics.cacheRefused(what),
-  })
   const { basePath } = config
+  const registry = createMetrics('gateway')
+  const metrics = createGatewayMetrics(registry)
+  const lookups = openLookups({ gateway, config, clocks, metrics, logger })
+  const { keysClient, redis, databaseClock, watermarks, lease } = lookups
   const upstreams = openUpstreams(config)
-  const forget = (): void => {
-    keyLookup.clear()
-    tenantLookup.clear()
-    personLookup.clear()
-    openRequests.requireLookUps()
-  }
-  const databaseClock = createDatabaseClock(clocks, () => {
-    logger.warn({ event: 'database_clock_set_back' })
-    forget()
-  })
-  const watermarks = createRevocationWatermarks(clocks, databaseClock, () => openRequests.checkSoon())
-  const lease = createLease({
-    gateway,
-    name: config.name,
-    clocks,
-    timers: systemTimers,
-    watermarks,
-    databaseClock,
-    renew: keys.renewLease,
-    onReset: () => {
-      metrics.logReset()
-      forget()
-    },
-    logger,
-  })
-  const metrics = createGatewayMetrics(registry, {
-    leaseRemainingMs: lease.remainingMs,
-    redis: [redis.health.commands, redis.health.subscription],
-    gateways: lease.gateways,
-    limitShare: () => rateLimit.limitShare(),
-    keysInMemory: () => keyLookup.size,
-  })
-  const keyLookup = createKeyLookup({
-    lease,
-    watermarks,
-    clocks,
-    timers: systemTimers,
-    databaseClock,
-    redis,
-    keys,
-    maxEntries: config.memoryEntries,
-    count: metrics.lookup,
-  })
-  const tenantLookup = createTenantLookup({ lease, watermarks, clocks, timers: systemTimers, databaseClock, keys })
-  const personLookup = createPersonLookup({ lease, watermarks, clocks, timers: systemTimers, databaseClock, keys })
   const openRequests = createOpenRequests({
     lease,
     watermarks,
     clocks,
     databaseClock,
-    keys: keyLookup,
-    tenants: tenantLookup,
-    people: personLookup,
+    keys: lookups.keys,
+    tenants: lookups.tenants,
+    people: lookups.people,
     onEnded: (exchange, code) => {
       metrics.refusal(code)
       logger.info({
@@ -202,7 +145,13 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     },
     onFailure: (error) => logger.error({ event: 'open_requests_check_failed', err: error }),
   })
-  const usage = createUsage({ keys, now: () => Math.floor(databaseClock.latest() ?? clocks.wall()), logger })
+  lookups.events.on('change', openRequests.checkSoon)
+  lookups.events.on('reset', openRequests.requireLookUps)
+  const usage = createUsage({
+    keys: keysClient,
+    now: () => Math.floor(databaseClock.latest() ?? clocks.wall()),
+    logger,
+  })
   const rateLimit = createRateLimit({
     source: createTokenSource(redis.commands, redis.health.commands.isHealthy),
     clocks,
@@ -218,45 +167,20 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     keys: createFailedAttempts({ ...attempts, kind: 'key' }),
     tokens: createFailedAttempts({ ...attempts, kind: 'token' }),
   }
+  observeGateway(registry, {
+    leaseRemainingMs: lease.remainingMs,
+    redis: [redis.health.commands, redis.health.subscription],
+    gateways: lease.gateways,
+    limitShare: rateLimit.limitShare,
+    keysInMemory: () => lookups.keys.size,
+  })
   const pressure = watchEventLoop({ maxDelayMs: config.maxEventLoopDelayMs, metrics: registry })
-  let draining = false
-
-  function done(exchange: Exchange, status: number, isForwarded = false): void {
-    const route = exchange.route?.id ?? 'none'
-    const milliseconds = clocks.monotonic() - exchange.startedAt
-    metrics.request(route, status, milliseconds / 1000, isForwarded)
-    exchange.span?.end(status)
-    if (!config.requestLog) return
-    logger.info({
-      event: 'request',
-      request_id: exchange.requestId,
-      method: exchange.method,
-      route,
-      status,
-      duration_ms: Math.round(milliseconds * 100) / 100,
-      address: exchange.address,
-      ...traceOf(exchange),
-      ...(exchange.principal === undefined
-        ? {}
-        : {
-            tenant_id: exchange.principal.tenantId,
-            caller: exchange.principal.kind,
-            caller_id: exchange.principal.id,
-          }),
-    })
-  }
-
-  function crash(exchange: Crashed, error: unknown): boolean {
-    const { response } = exchange
-    const isOpen = !response.headersSent && !response.destroyed
-    logger.error({ event: 'request_crashed', request_id: exchange.requestId, ...traceOf(exchange), err: error })
-    sendProblem(exchange, 'internal_error')
-    return isOpen
-  }
-
+  const requestLog = createRequestLog({ isOn: config.requestLog, clocks, metrics, logger })
   const onCrash = (exchange: Exchange, error: unknown): void => {
-    if (crash(exchange, error)) done(exchange, exchange.response.statusCode)
+    if (requestLog.crashed(exchange, error)) requestLog.done(exchange, exchange.response.statusCode)
   }
+  let draining = false
+  const isDraining = (): boolean => draining
   const callerHeaders = createCallerHeaders(clocks, databaseClock)
   const clientAddress = createClientAddress(config.trustedProxies, (fault, peer) => {
     if (fault === 'unreadable') logger.warn({ event: 'forwarded_for_unreadable', peer })
@@ -265,7 +189,6 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
   })
   const lookupBudget = createReadAheadBudget(maxReadAheadBytes)
   const reserveWait = createReserveWait(lookupBudget)
-  const isDraining = (): boolean => draining
   const handle = createPipeline({
     match: createMatchRequest({
       match: createRouteMatcher(),
@@ -277,9 +200,9 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       trace: tracing === undefined ? undefined : (exchange) => tracing.begin(spanOf(exchange)),
     }),
     authenticate: createAuthenticate({
-      keys: keyLookup,
-      tenants: tenantLookup,
-      people: personLookup,
+      keys: lookups.keys,
+      tenants: lookups.tenants,
+      people: lookups.people,
       tokens: config.providers.length === 0 ? undefined : createTokenVerifier(config.providers, logger),
       keySchemes: config.keySchemes,
       explainsTokens: config.explainsTokens,
@@ -299,9 +222,9 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       rateLimit,
       publicRequests: createPublicRequests({ clocks, limit: config.publicRequestsPerMinute }),
       usage,
-      lookupBudget,
       reserveWait,
     }),
+    endWait: ({ request }) => lookupBudget.release(request),
     awaitContent: createAwaitContent({ openRequests, clientTimeoutMs: config.clientTimeoutMs }),
     forward: createResponder({
       apiUrl: config.apiUrl,
@@ -315,8 +238,8 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       connectionBudget: createReadAheadBudget(maxReadAheadBytes),
       isDraining,
       onRefusal: metrics.refusal,
-      onDone: done,
-      onForwarded: (exchange, status) => done(exchange, status, true),
+      onDone: requestLog.done,
+      onForwarded: (exchange, status) => requestLog.done(exchange, status, true),
       onFailure: (exchange, error) => {
         const upstream = exchange.route?.upstream ?? 'none'
         const of = { request_id: exchange.requestId, route: exchange.route?.id, ...traceOf(exchange) }
@@ -338,10 +261,10 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
         metrics.refusal(code)
         if (exchange.principal !== undefined) usage.refused(exchange.principal, exchange, code)
         if (code === 'overloaded') pressure.refused()
-        done(exchange, exchange.response.headersSent ? exchange.response.statusCode : 0)
+        requestLog.done(exchange, exchange.response.headersSent ? exchange.response.statusCode : 0)
       },
     }),
-    onGone: (exchange) => done(exchange, 0),
+    onGone: (exchange) => requestLog.done(exchange, 0),
     onCrash,
   })
   const app = createGatewayApp({
@@ -356,7 +279,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       metrics.request('none', response.statusCode, 0, false)
     },
     onCrash: (request, response, error) => {
-      if (!crash({ request, response, requestId: requestIdOf(undefined), basePath }, error)) return
+      if (!requestLog.crashed({ request, response, requestId: requestIdOf(undefined), basePath }, error)) return
       metrics.request('none', response.statusCode, 0, false)
     },
     onUnreadable: ({ requestId, socket, code, status, reason }) => {
@@ -384,6 +307,10 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     metrics: registry,
   })
   const server = watchServer(app)
+  const sharedDatabase = createSharedDatabaseCheck(
+    Object.fromEntries(Object.entries(config.upstreams).map(([name, { url }]) => [name, url])),
+    logger,
+  )
   const admin = createApp({
     config,
     logger,
@@ -396,15 +323,9 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     isDraining,
   })
   const adminServer = watchServer(admin)
-
-  const sharedDatabase = createSharedDatabaseCheck(
-    Object.fromEntries(Object.entries(config.upstreams).map(([name, { url }]) => [name, url])),
-    logger,
-  )
   void sharedDatabase.refresh()
-  redis.onRevocation(lease.receive)
   lease.start()
-  const tenantCheck = createTenantCheck(config.providers, tenantLookup, logger)
+  const tenantCheck = createTenantCheck(config.providers, lookups.tenants, logger)
   const timers = [
     setInterval(() => void tenantCheck.repeat(), checkTenantsEveryMs),
     setInterval(() => void usage.flush(), usageEveryMs),
@@ -424,30 +345,15 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       pressure.close()
       await usage.flush()
       lease.stop()
-      await keys.releaseLease(gateway).catch((error: unknown) => {
+      await keysClient.releaseLease(gateway).catch((error: unknown) => {
         logger.warn({ event: 'lease_release_failed', err: error })
       })
       await upstreams.close()
       await redis.close()
-      await keys.close()
+      await keysClient.close()
       await adminServer.close({ drainMs: 0, withinMs: 1000, logger })
       await tracing?.close()
     },
-  }
-}
-
-function traceOf({ span }: Partial<Exchange>): { readonly trace_id?: string } {
-  return span === undefined ? {} : { trace_id: span.traceId }
-}
-
-/** The route, not the URL. */
-function spanOf({ method, route, requestId, headers }: Exchange): SpanStart {
-  const path = route?.path ?? 'unknown'
-  const at = headers.passed.indexOf('traceparent')
-  return {
-    name: `${method} ${path}`,
-    attributes: { 'http.request.method': method, 'http.route': path, 'postern.request_id': requestId },
-    parent: at % 2 === 0 ? headers.passed[at + 1] : undefined,
   }
 }
 

@@ -164,7 +164,6 @@ export function exchangeOf(given: Partial<Exchange> = {}): Exchange {
     tenant: undefined,
     person: undefined,
     limits: undefined,
-    hasTokens: false,
     hasContent: undefined,
     span: undefined,
     ...given,

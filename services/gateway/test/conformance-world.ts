@@ -297,6 +297,7 @@ export class GatewayUnderTest {
       authenticate: this.#authenticate,
       authorize: () => undefined,
       limit: () => undefined,
+      endWait: () => undefined,
       awaitContent: () => undefined,
       forward: ({ principal }) => {
         if (this.#isDead) return

@@ -96,7 +96,6 @@ export async function startGateway(
         tenant: undefined,
         person: undefined,
         limits: undefined,
-        hasTokens: false,
         hasContent: undefined,
         span: undefined,
       }
