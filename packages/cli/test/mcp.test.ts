@@ -105,6 +105,14 @@ describe('the tools of postern mcp', () => {
     expect(await read(client, 'getFinding', { id: value.id })).toMatchObject({ value: { severity: 'low' } })
   })
 
+  test.each(['..', '.', ''])('take %j for no id, which would be the path of another resource', async (id) => {
+    const client = await connect((await makeKey('read:findings')).key)
+    const [text, failed] = await call(client, 'getFinding', { id })
+    expect([text, failed]).toEqual([expect.stringContaining('must be ids'), true])
+    const [other] = await call(client, 'getFinding', { id: '../whoami' })
+    expect(other).not.toContain('"granted"')
+  })
+
   test('list few resources with few members, and continue', async () => {
     const client = await connect((await makeKey('read:findings', 'write:findings')).key, '--allow-writes')
     for (let number = 0; number < 25; number += 1) {

@@ -97,6 +97,7 @@ export function connect(options: ConnectionOptions | AnonymousOptions): Connecti
       ...(signal === undefined ? [] : [signal]),
       ...(isLong === true ? [] : [AbortSignal.timeout(timeoutMs)]),
     ]
+    assertWholePath(target)
     return await fetch(`${origin}${basePath}${target}`, {
       method,
       headers: {
@@ -223,6 +224,13 @@ export function readJson<T>({ headers, text }: Received): T {
   rememberEtag(value, headers.get('etag'))
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- not validated, as said above
   return value as T
+}
+
+/** A URL parser removes these segments, and the request would reach another resource. */
+function assertWholePath(target: string): void {
+  if (/^[^?]*\/\.{0,2}(?:[/?]|$)/.test(target)) {
+    throw new TypeError('the address of a resource must be an id, `ref:…` or `ext:…`')
+  }
 }
 
 /** The gateway rejects unnecessary escapes, such as that of the colon of `ref:`. */

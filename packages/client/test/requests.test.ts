@@ -76,6 +76,14 @@ describe('before it sends anything, the client rejects', () => {
     expect(() => createPosternClient({ baseUrl, key })).toThrow('baseUrl must be an origin')
   })
 
+  test.each(['..', '.', ''])('the address %j, which would be another path', async (address) => {
+    const failure = new TypeError('the address of a resource must be an id, `ref:…` or `ext:…`')
+    expect(await failureOf(client.findings.get(address))).toEqual(failure)
+    expect(seen).toEqual([])
+    await client.findings.get('...')
+    expect(seen).toMatchObject([{ url: '/api/v1/findings/...' }])
+  })
+
   test('an empty list as a filter, because the API would return everything', async () => {
     const { findings } = createPosternClient({ baseUrl: origin, key })
     const failure = new TypeError('entity_id is an empty list, which matches nothing: leave it out to get everything')

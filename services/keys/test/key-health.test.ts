@@ -1,4 +1,4 @@
-import { type HealthReason, keyHealthSchema, problemSchema } from '@postern/contracts'
+import { type HealthReason, createdApiKeySchema, keyHealthSchema, problemSchema } from '@postern/contracts'
 import { internalPaths } from '@postern/contracts/internal'
 import type { Principal } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -287,6 +287,29 @@ describe('the policy refuses', () => {
     expect((await service.call(admin, 'POST', `${path}/${id}/rotate`, { body: { overlap: '0s' } })).status).toBe(201)
     await revoke(service, admin, (await idsWith(admin, 'state=active'))[0] ?? '')
     await newKey(service, admin)
+  })
+
+  test('20 keys at the same time, of which only the last one has room', async () => {
+    const admin = await newTenant(service)
+    await setPolicy(admin, { most_keys: 4 })
+    for (let made = 0; made < 3; made += 1) await newKey(service, admin)
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, async () => await service.call(admin, 'POST', path, { body: keyBody() })),
+    )
+    expect(answers.filter(({ status }) => status === 201)).toHaveLength(1)
+    expect(answers.filter(({ status }) => status === 409)).toHaveLength(19)
+  })
+
+  test('any number of keys by rotating each new one', async () => {
+    const admin = await newTenant(service)
+    await setPolicy(admin, { most_keys: 1 })
+    const { id: first } = await newKey(service, admin)
+    const rotate = async (id: string) => await service.call(admin, 'POST', `${path}/${id}/rotate`)
+    const { id: second } = createdApiKeySchema.parse((await rotate(first)).json)
+    const refused = await rotate(second)
+    expect([refused.status, problemSchema.parse(refused.json).detail]).toEqual([409, expect.stringContaining(first)])
+    await revoke(service, admin, first)
+    expect((await rotate(second)).status).toBe(201)
   })
 
   test('invalid rules', async () => {

@@ -253,6 +253,24 @@ describe('during a change of the policy', () => {
     expect(await make(admin, { expires_in: '1y' })).toMatchObject({ status: 422 })
   })
 
+  test.each([
+    ['the first limit', null],
+    ['a lower limit', 5],
+  ])('no key is created beyond %s', async (_what, before) => {
+    const admin = await newTenant(service)
+    await setPolicy(admin, { most_keys: before })
+    await newKey(service, admin)
+    // The creation reads the policy of before, and must not be decided by it.
+    const policy = await holdUpPolicy(admin.tenantId, 1)
+    const making = make(admin)
+    await policy.waiters(1)
+    await policy.letGo()
+    expect((await making).status).toBe(before === null ? 503 : 409)
+    expect((await make(admin)).status).toBe(409)
+    await setPolicy(admin, { most_keys: 2 })
+    expect((await make(admin)).status).toBe(201)
+  })
+
   test('an equal change that had to wait returns the author of the first change', async () => {
     const admin = await newTenant(service)
     const trail = await holdUp('keys.key_policy_event')
@@ -268,10 +286,19 @@ describe('during a change of the policy', () => {
 
 /** Blocks writers of a table until it is released. */
 async function holdUp(table: string) {
+  return await holdUpBy(sql(`lock table ${table} in share mode`))
+}
+
+/** Changes the number of keys in a transaction that commits when it is released. */
+async function holdUpPolicy(tenantId: string, mostKeys: number) {
+  return await holdUpBy(sql('update keys.tenant set most_keys = $2 where tenant_id = $1', tenantId, mostKeys))
+}
+
+async function holdUpBy(statement: ReturnType<typeof sql>) {
   const locked = Promise.withResolvers<void>()
   const released = Promise.withResolvers<void>()
   const holding = service.asSuperuser.system(async (tx) => {
-    await tx.execute(sql(`lock table ${table} in share mode`))
+    await tx.execute(statement)
     locked.resolve()
     await released.promise
   })

@@ -17,6 +17,9 @@ export async function callTool(
 ): Promise<CallToolResult> {
   const missing = tool.inputSchema.required.filter((name) => given[name] === undefined)
   if (missing.length > 0) return refusal(`Required arguments are missing: ${missing.join(', ')}.`)
+  const unusable = pathNames(tool).filter((name) => /^\.{0,2}$/.test(String(given[name])))
+  if (unusable.length > 0)
+    return refusal(`These arguments must be ids, \`ref:…\` or \`ext:…\`: ${unusable.join(', ')}.`)
   try {
     const { headers, text } = await connection.receive(requestOf(tool, given, signal))
     return { content: [{ type: 'text', text: answerText(text, headers) }] }
@@ -51,6 +54,10 @@ function requestOf(tool: AgentTool, given: Arguments, signal: AbortSignal | unde
     ...(tool.bodyMediaType === undefined ? {} : { body: JSON.stringify(body) }),
     signal,
   }
+}
+
+function pathNames({ path }: AgentTool): readonly string[] {
+  return [...path.matchAll(/\{([a-z_]+)\}/g)].map(([, name = '']) => name)
 }
 
 /** Short answers, unless the agent asks for more. */

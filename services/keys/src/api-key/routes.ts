@@ -14,7 +14,7 @@ import type { Tx } from '@postern/tenant-db'
 import { type App, type RequestInfo, contractRoute, notThisVersion, problem, storedList } from '@postern/service-kit'
 import { actorOf } from '../actor.ts'
 import type { Deps } from '../deps.ts'
-import { findKeyPolicy, findKeyPolicyForChange } from '../policy/store.ts'
+import { findKeyPolicy, findKeyPolicyForChange, lockMostKeys } from '../policy/store.ts'
 import { etagOf, matchesVersion, toApiKey } from './answer.ts'
 import { assertAllowed } from './assert-allowed.ts'
 import { defaultOwner, resolveOwner } from './owner.ts'
@@ -37,6 +37,7 @@ import {
   findKeyForChange,
   findLiveSuccessor,
   insertKey,
+  isPredecessorActive,
   listKeys,
   revokeKey,
   updateKey,
@@ -63,9 +64,11 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
       assertAllowed(decideScopes(body.scopes, policy.forbidWildcards))
       const owner = body.owner === undefined ? defaultOwner(actor) : await resolveOwner(tx, body.owner, actor)
       assertAllowed(decideOwner(owner, policy.requireOwner))
-      if (policy.mostKeys !== null) await assertRoomForKey(tx, policy.mostKeys)
+      if (policy.mostKeys !== null) await assertRoomForKey(tx)
       const made = { hash, lastFour, label, note, owner, scopes: body.scopes, addresses, rotatedFrom: null }
       const created = await insertKey(tx, context.tenantId, { ...made, createdAt: policy.now, expiresAt }, actor)
+      // A limit that was set since the policy was read.
+      if (policy.mostKeys === null && (await lockMostKeys(tx)) !== null) throw policyChanged()
       await keepRefusal(tx, alreadyCreatedDetail(created.id))
       return created
     })
@@ -209,6 +212,11 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
           const expiresAt = assertAllowed(
             decideSuccessorExpiry({ choice: body?.expires_in, lifetimeMs: current.lifetimeMs, ...policy }),
           )
+          if (policy.mostKeys !== null && (await isPredecessorActive(tx, current.rotatedFrom))) {
+            throw problem('conflict', {
+              detail: `The key ${current.rotatedFrom}, which this one replaces, still works, and the policy limits the number of keys. Revoke that key first.`,
+            })
+          }
           const { label, note, owner, addresses } = current
           const scopes = body?.scopes ?? current.scopes
           const narrowing = decideChange(current, { scopes })
@@ -289,11 +297,16 @@ const mayBeRotated = {
     'The database did not confirm whether the key was rotated. In a moment, list the keys. If one has this key as `rotated_from`, revoke it, because its value is lost. Then rotate again with an Idempotency-Key, or create a new key if this one has expired.',
 } as const
 
+function policyChanged(): Error {
+  const detail = 'The key policy was changed at the same time, so no key was created. Try again.'
+  return problem('service_unavailable', { detail, retryAfterSeconds: 1 })
+}
+
 /** Locks the policy, so that concurrent requests count one after the other. */
-async function assertRoomForKey(tx: Tx, mostKeys: number): Promise<void> {
-  await findKeyPolicyForChange(tx)
+async function assertRoomForKey(tx: Tx): Promise<void> {
+  const { mostKeys } = (await findKeyPolicyForChange(tx)) ?? rejectUnknownTenant()
   const active = await countActiveKeys(tx)
-  if (active < mostKeys) return
+  if (mostKeys === null || active < mostKeys) return
   throw problem('conflict', {
     detail: `The tenant has ${active} active keys, and its policy allows ${mostKeys}. Revoke keys that are not needed, or change the policy.`,
   })

@@ -194,6 +194,17 @@ export async function findLiveSuccessor(tx: Tx, id: string): Promise<string | un
   return row?.id
 }
 
+/** Otherwise rotations of each new key would give any number of active keys. */
+export async function isPredecessorActive(tx: Tx, id: string | null): Promise<boolean> {
+  if (id === null) return false
+  const rows = await tx.query<{ id: string }>({
+    name: 'keys_find_active_predecessor',
+    text: 'select k.id from keys.api_key as k where k.id = $1 and k.revoked_at is null and k.expires_at > clock_timestamp()',
+    values: [id],
+  })
+  return rows.length > 0
+}
+
 /**
  * Revokes a key and records the event in one statement. Undefined if it is already revoked or missing. Concurrent calls
  * record one event.

@@ -56,6 +56,13 @@ export async function findKeyPolicyForChange(tx: Tx): Promise<StoredPolicy | und
   return row === undefined ? undefined : toPolicy(row)
 }
 
+/** Lets the policy change only after the transaction. Returns the number of active keys that it allows. */
+export async function lockMostKeys(tx: Tx): Promise<number | null> {
+  const text = 'select t.most_keys from keys.tenant as t for share of t'
+  const [row] = await tx.query<{ most_keys: number | null }>({ name: 'keys_lock_most_keys', text, values: [] })
+  return row?.most_keys ?? null
+}
+
 export type KeyRules = Omit<StoredPolicy, 'now' | 'version' | 'changed'>
 
 export async function setKeyPolicy(tx: Tx, rules: KeyRules, actor: Actor): Promise<void> {
