@@ -198,11 +198,13 @@ create table tenancy.directory_name (
   person_id uuid not null,
   is_active boolean not null,
   is_current boolean not null,
+  source text not null default 'scim'::text,
   constraint directory_name_pk PRIMARY KEY (tenant_id, hash, person_id),
-  constraint directory_name_hash_length CHECK ((octet_length(hash) = 32))
+  constraint directory_name_hash_length CHECK ((octet_length(hash) = 32)),
+  constraint directory_name_source_known CHECK ((source = ANY (ARRAY['scim'::text, 'people'::text])))
 );
 CREATE INDEX directory_name_of_person ON tenancy.directory_name USING btree (tenant_id, person_id);
-CREATE CONSTRAINT TRIGGER directory_name_change_is_logged AFTER UPDATE ON tenancy.directory_name DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((old.is_active AND old.is_current AND (NOT (new.is_active AND new.is_current)))) EXECUTE FUNCTION keys.log_person();
+CREATE CONSTRAINT TRIGGER directory_name_change_is_logged AFTER INSERT OR UPDATE ON tenancy.directory_name DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((NOT (new.is_active AND new.is_current))) EXECUTE FUNCTION keys.log_person();
 CREATE TRIGGER directory_name_marks_leavers AFTER INSERT OR UPDATE ON tenancy.directory_name FOR EACH ROW EXECUTE FUNCTION keys.mark_leavers();
 alter table tenancy.directory_name enable row level security;
 alter table tenancy.directory_name force row level security;
@@ -210,11 +212,16 @@ create policy postern_sync_insert on tenancy.directory_name as permissive for in
 create policy postern_sync_select on tenancy.directory_name as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_sync_update on tenancy.directory_name as permissive for update to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_tenancy_select on tenancy.directory_name as permissive for select to postern_tenancy using (true);
-create policy tenant_only on tenancy.directory_name as restrictive for all to postern_owner, postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_insert on tenancy.directory_name as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_select on tenancy.directory_name as permissive for select to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_update on tenancy.directory_name as permissive for update to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on tenancy.directory_name as restrictive for all to postern_owner, postern_sync, postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select, update on table tenancy.directory_name to postern_sync;
 grant select on table tenancy.directory_name to postern_tenancy;
+grant insert, select, update on table tenancy.directory_name to postern_universe;
 comment on table tenancy.directory_name is 'Rows are never deleted: a token may hold a name that its person had before.';
 comment on column tenancy.directory_name.is_current is 'Whether the person still has the name. A former name counts if nobody has it.';
+comment on column tenancy.directory_name.source is 'scim: an identity provider. people: connectors that are authoritative.';
 
 create table tenancy.event_reader (
   tenant_id uuid not null,
@@ -492,17 +499,17 @@ CREATE OR REPLACE FUNCTION tenancy.find_person_status(tenant uuid, name_hash byt
  STABLE SECURITY DEFINER
  SET search_path TO ''
 AS $function$
-  select coalesce((
-    select case
-             when n.is_current and pg_catalog.bool_or(n.is_active) then 'active'
-             when not pg_catalog.bool_or(n.is_active) then 'inactive'
-           end
-      from tenancy.directory_name as n
-     where n.tenant_id = tenant
-       and n.hash = name_hash
-     group by n.is_current
-     order by n.is_current desc
-     limit 1), 'unknown')
+  select case
+           when pg_catalog.bool_or(s.is_current and not s.has_active) then 'inactive'
+           when pg_catalog.bool_or(s.is_current) then 'active'
+           when pg_catalog.bool_and(not s.has_active) then 'inactive'
+           else 'unknown'
+         end
+    from (select n.is_current, pg_catalog.bool_or(n.is_active) as has_active
+            from tenancy.directory_name as n
+           where n.tenant_id = tenant
+             and n.hash = name_hash
+           group by n.source, n.is_current) as s
 $function$;
 alter routine tenancy.find_person_status(uuid,bytea) owner to postern_tenancy;
 grant execute on routine tenancy.find_person_status(uuid,bytea) to postern_keys_definer;
@@ -537,6 +544,23 @@ begin
 end
 $procedure$;
 
+CREATE OR REPLACE FUNCTION tenancy.has_active_person(tenant uuid, name_hash bytea)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  select exists (
+    select
+      from tenancy.directory_name as n
+     where n.tenant_id = tenant
+       and n.hash = name_hash
+       and n.is_active
+       and n.is_current)
+$function$;
+alter routine tenancy.has_active_person(uuid,bytea) owner to postern_tenancy;
+grant execute on routine tenancy.has_active_person(uuid,bytea) to postern_keys_definer;
+
 CREATE OR REPLACE FUNCTION tenancy.hash_name(tenant uuid, attribute text, name text)
  RETURNS bytea
  LANGUAGE sql
@@ -545,10 +569,12 @@ CREATE OR REPLACE FUNCTION tenancy.hash_name(tenant uuid, attribute text, name t
 AS $function$
   select pg_catalog.sha256(pg_catalog.convert_to(
     'person ' || tenant::pg_catalog.text || ' ' || attribute || ' ' ||
-    case when attribute = 'externalId' then name else pg_catalog.lower(name) end, 'UTF8'))
+    case when attribute = 'externalId' then n.name else pg_catalog.lower(n.name collate pg_catalog.pg_c_utf8) end, 'UTF8'))
+    from (select pg_catalog.normalize($3, 'NFC') as name) as n
 $function$;
 grant execute on routine tenancy.hash_name(uuid,text,text) to postern_keys_definer;
 grant execute on routine tenancy.hash_name(uuid,text,text) to postern_sync;
+grant execute on routine tenancy.hash_name(uuid,text,text) to postern_universe;
 
 CREATE OR REPLACE FUNCTION tenancy.hmac_pad(secret bytea, pad integer)
  RETURNS bytea

@@ -1664,6 +1664,11 @@ declare
   next bigint;
   before text;
 begin
+  if (tg_op = 'INSERT' or not (old.is_active and old.is_current))
+    and not tenancy.has_active_person(new.tenant_id, new.hash)
+  then
+    return null;
+  end if;
   if pg_catalog.current_setting('synchronous_commit') = 'off' then
     perform pg_catalog.set_config('synchronous_commit', 'local', true);
   end if;
@@ -1702,6 +1707,11 @@ CREATE OR REPLACE FUNCTION keys.mark_leavers()
  SET search_path TO ''
 AS $function$
 begin
+  -- member_of_directory
+  perform from keys.member as m where m.tenant_id = new.tenant_id and m.directory_hash = new.hash;
+  if not found then
+    return null;
+  end if;
   update keys.member as m
      set left_at = case when s.status = 'inactive'
                         then coalesce(m.left_at, pg_catalog.date_trunc('milliseconds', pg_catalog.clock_timestamp())) end

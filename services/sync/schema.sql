@@ -25,8 +25,10 @@ create table sync.connector (
   retired_at timestamp with time zone,
   telling integer not null default 0,
   retired_key text,
+  authoritative boolean not null default false,
   constraint connector_pk PRIMARY KEY (tenant_id, id),
   constraint connector_key_unique UNIQUE (tenant_id, key),
+  constraint connector_authoritative_brings_people CHECK (((NOT authoritative) OR (dataset = 'people'::text))),
   constraint connector_config_is_object CHECK ((jsonb_typeof(config) = 'object'::text)),
   constraint connector_dataset_known CHECK ((dataset = ANY (ARRAY['org_structure'::text, 'auditable_entities'::text, 'people'::text, 'test_procedures'::text]))),
   constraint connector_failures_not_negative CHECK ((consecutive_failures >= 0)),
@@ -53,6 +55,7 @@ comment on column sync.connector.next_run_at is 'When the schedule is due next. 
 comment on column sync.connector.retired_at is 'Deleted for its clients: kept because runs point at it. Its key is then a random one, so that its own can be given again.';
 comment on column sync.connector.telling is 'How often a worker has begun to tell the universe. By it the universe knows who comes too late. Not a change of the connector.';
 comment on column sync.connector.retired_key is 'The key that it had until it was retired. Another connector may have it now.';
+comment on column sync.connector.authoritative is 'Whether people whom it brings lose access when they become inactive.';
 
 create table sync.connector_secret (
   tenant_id uuid not null,

@@ -402,6 +402,7 @@ CREATE TRIGGER note_inserts AFTER INSERT ON universe.person REFERENCING NEW TABL
 CREATE TRIGGER note_updates AFTER UPDATE ON universe.person REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('person', 'id', 'r.version');
 CREATE TRIGGER person_forgets_hashes AFTER UPDATE ON universe.person REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION universe.forget_source_hashes();
 CREATE TRIGGER person_guard BEFORE UPDATE ON universe.person FOR EACH ROW EXECUTE FUNCTION universe.guard_person();
+CREATE TRIGGER person_is_published AFTER UPDATE ON universe.person REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION universe.publish_changed_people();
 alter table universe.person enable row level security;
 alter table universe.person force row level security;
 create policy postern_universe_insert on universe.person as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
@@ -433,11 +434,13 @@ create table universe.source_connector (
   retired_at timestamp(3) with time zone,
   seen_at timestamp(3) with time zone,
   seen_run_id uuid,
+  is_authoritative boolean not null default false,
   constraint source_connector_pk PRIMARY KEY (tenant_id, connector_id),
   constraint source_connector_id_form CHECK ((connector_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'::text)),
   constraint source_connector_seen_whole CHECK (((seen_at IS NULL) = (seen_run_id IS NULL))),
   constraint source_connector_telling_positive CHECK ((telling > 0))
 );
+CREATE TRIGGER source_connector_publishes_people AFTER UPDATE ON universe.source_connector FOR EACH ROW WHEN (((old.is_authoritative AND (old.retired_at IS NULL)) <> (new.is_authoritative AND (new.retired_at IS NULL)))) EXECUTE FUNCTION universe.publish_people_of_connector();
 alter table universe.source_connector enable row level security;
 alter table universe.source_connector force row level security;
 create policy postern_universe_insert on universe.source_connector as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
@@ -449,6 +452,7 @@ comment on table universe.source_connector is 'Connectors that bring entities. W
 comment on column universe.source_connector.telling is 'The number of the last telling of the connector that was taken in: one with a lower number comes too late.';
 comment on column universe.source_connector.retired_at is 'Since when it brings nothing, and is no source of anything.';
 comment on column universe.source_connector.seen_at is 'When its source was last read to its end, hence when it last had each entity that is not missing.';
+comment on column universe.source_connector.is_authoritative is 'Whether people whom it brings have access only while active.';
 
 create table universe.source_row (
   tenant_id uuid not null,
@@ -462,6 +466,8 @@ create table universe.source_row (
 );
 CREATE INDEX source_row_by_connector ON universe.source_row USING btree (tenant_id, connector_id, scope, source_key);
 CREATE INDEX source_row_missing ON universe.source_row USING btree (tenant_id, connector_id, scope, source_key) WHERE (missing_since IS NOT NULL);
+CREATE TRIGGER source_row_publishes_deleted AFTER DELETE ON universe.source_row REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION universe.publish_people_of_rows();
+CREATE TRIGGER source_row_publishes_new AFTER INSERT ON universe.source_row REFERENCING NEW TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION universe.publish_people_of_rows();
 alter table universe.source_row enable row level security;
 alter table universe.source_row force row level security;
 create policy postern_universe_delete on universe.source_row as permissive for delete to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
@@ -1140,6 +1146,107 @@ begin
       errcode = 'check_violation', schema = 'universe', table = 'entity', constraint = 'entity_tree_acyclic',
       message = 'no entity is above itself, or below what is not there';
   end if;
+  return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION universe.publish_changed_people()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  execute '
+    select universe.publish_people(changed.tenant_id, changed.ids)
+    from (
+      select after.tenant_id, array_agg(after.id) as ids
+      from new_rows after
+      join old_rows before on before.tenant_id = after.tenant_id and before.id = after.id
+      where (after.active, after.email) is distinct from (before.active, before.email)
+        and exists (
+          select from universe.source_connector c where c.tenant_id = after.tenant_id and c.is_authoritative
+        )
+      group by after.tenant_id
+    ) as changed';
+  return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION universe.publish_people(of_tenant uuid, ids uuid[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET enable_nestloop TO 'on'
+AS $function$
+begin
+  with person as materialized (
+    select p.id, p.active, p.external_id, p.email, exists (
+        select
+        from universe.source_row s
+        join universe.source_connector c on c.tenant_id = s.tenant_id and c.connector_id = s.connector_id
+        where s.tenant_id = p.tenant_id and s.scope = 'people' and s.source_key = p.external_id
+          and c.is_authoritative and c.retired_at is null
+      ) as is_brought
+    from universe.person p
+    where p.tenant_id = of_tenant and p.id = any (ids)
+  ),
+  name as materialized (
+    select person.id, person.active, tenancy.hash_name(of_tenant, held.attribute, held.name) as hash
+    from person
+    cross join lateral (values ('externalId', person.external_id), ('emails.value', person.email)) as held (attribute, name)
+    where person.is_brought and held.name is not null
+  ),
+  current as (
+    insert into tenancy.directory_name as d (tenant_id, hash, person_id, source, is_active, is_current)
+    select of_tenant, name.hash, name.id, 'people', name.active, true
+    from name
+    on conflict (tenant_id, hash, person_id) do update
+    set is_active = excluded.is_active, is_current = true
+    where (d.is_active, d.is_current) <> (excluded.is_active, true)
+  )
+  update tenancy.directory_name d
+  set is_active = case when person.is_brought then person.active else d.is_active end, is_current = false
+  from person
+  where d.tenant_id = of_tenant and d.person_id = person.id and d.source = 'people'
+    and not exists (select from name where name.id = person.id and name.hash = d.hash)
+    and (d.is_current or person.is_brought and d.is_active <> person.active);
+end
+$function$;
+grant execute on routine universe.publish_people(uuid,uuid[]) to postern_universe;
+
+CREATE OR REPLACE FUNCTION universe.publish_people_of_connector()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  -- source_row_by_connector
+  perform universe.publish_people(new.tenant_id, array(
+    select p.id
+    from universe.source_row s
+    join universe.person p on p.tenant_id = s.tenant_id and p.external_id = s.source_key
+    where s.tenant_id = new.tenant_id and s.connector_id = new.connector_id and s.scope = 'people'
+  ));
+  return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION universe.publish_people_of_rows()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  execute '
+    select universe.publish_people(brought.tenant_id, brought.ids)
+    from (
+      select r.tenant_id, array_agg(p.id) as ids
+      from changed_rows r
+      join universe.source_connector c on c.tenant_id = r.tenant_id and c.connector_id = r.connector_id and c.is_authoritative
+      join universe.person p on p.tenant_id = r.tenant_id and p.external_id = r.source_key
+      where r.scope = ''people''
+      group by r.tenant_id
+    ) as brought';
   return null;
 end
 $function$;

@@ -14,6 +14,7 @@ export const problemTypes = {
   key_revoked: { status: 401, title: 'The API key has been revoked' },
   invalid_token: { status: 401, title: 'The access token is not valid' },
   person_inactive: { status: 401, title: 'The directory has ended this person’s access' },
+  person_unknown: { status: 401, title: 'The directory does not know this person' },
   sign_in_required: { status: 401, title: 'You are not signed in' },
   unsigned_request: { status: 401, title: 'The request is not signed by the gateway' },
   insufficient_scope: { status: 403, title: 'The credentials lack a required scope' },

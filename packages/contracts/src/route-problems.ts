@@ -26,6 +26,7 @@ const ofCredentials = [
   'key_revoked',
   'invalid_token',
   'person_inactive',
+  'person_unknown',
   'address_not_allowed',
   'tenant_required',
   'tenant_not_granted',

@@ -354,6 +354,8 @@ describe('the name in a directory', () => {
     ['is empty', { employee: '' }, byId],
     ['is a list', { employee: ['4711'] }, byId],
     ['cannot be stored', { employee: 'a\0b' }, byId],
+    ['is a number that lost digits', { employee: 2 ** 60 }, byId],
+    ['is a broken number', { employee: 4711.5 }, byId],
     ['is an address that is not verified', { email: 'ada@x.example' }, byMail],
   ])('that %s is refused', (_what, more, directory) => {
     expect(read({ ...claims, ...more }, { directory })).toMatchObject(refused({ code: 'directory_claim_absent' }))

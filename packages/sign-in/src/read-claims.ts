@@ -125,7 +125,8 @@ function readSubject(provider: SignInProvider, claims: Claims): string | SignInR
 function readDirectoryName({ directory }: SignInProvider, claims: Claims): DirectoryName | SignInRefusal | undefined {
   if (directory === undefined) return undefined
   const value = resolvePointer(claims, directory.match)
-  const name = typeof value === 'number' ? String(value) : value
+  // Larger numbers lose digits, and with them the person.
+  const name = Number.isSafeInteger(value) ? String(value) : value
   const isUsable = typeof name === 'string' && name !== '' && name.isWellFormed() && !name.includes('\0')
   // People can often edit an address that the provider has not verified.
   if (isUsable && (directory.with !== 'emails.value' || claims['email_verified'] === true))

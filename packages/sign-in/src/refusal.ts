@@ -128,8 +128,8 @@ const advice: Readonly<Record<SignInCode, string>> = {
   userinfo_mismatch: 'Send the ID token and the access token of one answer of the provider.',
   directory_claim_absent:
     'Let the provider add the claim to this token, or change `directory.match`. An address must be verified.',
-  person_inactive: 'Activate the person in the directory, which tells Postern by SCIM.',
-  person_unknown: 'Let the directory provision the person by SCIM, or remove `directory.required`.',
+  person_inactive: 'Activate the person in the directory, or in the source of an authoritative connector.',
+  person_unknown: 'Let SCIM or an authoritative connector bring the person, or remove `directory.required`.',
   provider_error: 'Look for the error in the log and the documentation of the provider.',
   client_rejected: 'Compare `client_id` and the client secret with the client at the provider.',
   code_rejected: 'Compare the redirect address with the client at the provider, and let the person sign in again.',

@@ -21,7 +21,14 @@ beforeAll(async () => {
   const common = { client_id: client.id, parameters: { prompt: 'select_account' } }
   const providers = [
     { ...common, name: 'Staff', issuer: staff.issuer },
-    { ...common, name: '<Partners>', issuer: partners.issuer, person_prefix: 'partners:', read: 'id_token' },
+    {
+      ...common,
+      name: '<Partners>',
+      issuer: partners.issuer,
+      person_prefix: 'partners:',
+      read: 'id_token',
+      directory: { match: '/name', with: 'userName', required: true },
+    },
   ]
   const none = { POSTERN_OIDC_ISSUER: '', POSTERN_OIDC_CLIENT_SECRET: '' }
   const file = JSON.stringify({ providers })
@@ -133,6 +140,18 @@ describe('the cause of a refused sign-in is logged and shown:', () => {
       { postern_tenant: 'nowhere' },
       refused,
       { code: 'tenant_unknown', found: '"nowhere"' },
+    ],
+    [
+      'a person whom the directory does not have',
+      {},
+      { status: 401, body: { code: 'person_unknown' } },
+      { reason: 'person_unknown', code: 'person_unknown', read: ['/name'], found: '"Ada"' },
+    ],
+    [
+      'a person whom the directory deactivated',
+      {},
+      { status: 401, body: { code: 'person_inactive' } },
+      { reason: 'person_inactive', code: 'person_inactive', read: ['/name'], found: '"Ada"' },
     ],
     ['no roles', { postern_roles: undefined }, roleless, { code: 'roles_claim_absent', read: ['/postern_roles'] }],
     [

@@ -5,7 +5,7 @@ import { decideKey } from './authenticate/decide.ts'
 import type { RevocationWatermarks } from './authenticate/revocation-watermarks.ts'
 import type { KeyEntry, KeyLookup } from './authenticate/key-lookup.ts'
 import type { Lease } from './authenticate/lease.ts'
-import { personInactive, refusalAnswer } from './authenticate/refusal-answer.ts'
+import { personInactive, personUnknown, refusalAnswer } from './authenticate/refusal-answer.ts'
 import type { PersonLookup } from './authenticate/person-lookup.ts'
 import type { TenantLookup } from './authenticate/tenant-lookup.ts'
 import { denialOf } from '@postern/service-kit/access'
@@ -174,8 +174,12 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
       const found = await people.obtain(person.query)
       if (found.kind === 'unavailable') return
       const { status } = found.person
-      if (status === 'inactive' || (status === 'unknown' && person.isRequired)) {
+      if (status === 'inactive') {
         end(request, 'person_inactive', personInactive)
+        return
+      }
+      if (status === 'unknown' && person.isRequired) {
+        end(request, 'person_unknown', personUnknown)
         return
       }
       request.exchange.person = { ...person, record: found.person }

@@ -17,6 +17,7 @@ export const remedies: Readonly<Record<ProblemCode, string>> = {
   invalid_token: 'Sign in again to obtain a new access token. API keys go under the scheme ApiKey, not Bearer.',
   person_inactive:
     'Ask whoever maintains the directory of your organization. Access returns when you are active there.',
+  person_unknown: 'Ask whoever maintains the directory of your organization to add you to it.',
   sign_in_required: 'Sign in to the console again.',
   unsigned_request: 'Send requests to the gateway; services do not take them directly.',
   insufficient_scope:

@@ -65,6 +65,7 @@ export function setUp(
   const asked: string[] = []
   const unreadable: string[] = []
   const failed: string[] = []
+  const used: unknown[] = []
   const denied: unknown[] = []
   const refused: unknown[] = []
   const crashes: unknown[] = []
@@ -124,6 +125,7 @@ export function setUp(
     },
     reserveWait: () => given.noWait,
     usage: {
+      used: (principal) => void used.push([principal.id, principal.directory]),
       denied: (principal, from, reason) => void denied.push([principal.id, from, reason]),
       refused: (principal, { address: from }, code) => void refused.push([principal.id, from, code]),
     },
@@ -157,6 +159,7 @@ export function setUp(
     asked,
     unreadable,
     failed,
+    used,
     denied,
     refused,
     crashes,

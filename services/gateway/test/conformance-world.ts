@@ -242,7 +242,7 @@ export class GatewayUnderTest {
       failedAttempts: { keys: noFailures, tokens: noFailures },
       unreadableRequests: { take: () => 0 },
       reserveWait: () => undefined,
-      usage: { denied: () => undefined, refused: () => undefined },
+      usage: { used: () => undefined, denied: () => undefined, refused: () => undefined },
       found: { inMemory: 0 },
       onCrash: (_exchange, error) => void world.violations.push(`crash: ${String(error)}`),
     })

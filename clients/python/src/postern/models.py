@@ -337,7 +337,7 @@ class ConnectorSecretsValue(TypedDict):
     updated_at: str
 
 
-class Connector(TypedDict):
+class _ConnectorRequired(TypedDict):
     id: str
     key: str
     name: str
@@ -359,6 +359,10 @@ class Connector(TypedDict):
     version: int
 
 
+class Connector(_ConnectorRequired, total=False):
+    authoritative: bool
+
+
 class ConnectorChange(TypedDict, total=False):
     name: str
     config: Dict[str, Any]
@@ -366,6 +370,7 @@ class ConnectorChange(TypedDict, total=False):
     mapping: List[MappingRuleInput]
     schedule: ConnectorScheduleInput | None
     missing_policy: Literal["ignore", "flag", "deactivate"]
+    authoritative: bool
     safety: ConnectorSafetyChange
     state: Literal["active", "paused"]
 
@@ -466,6 +471,7 @@ class CreateConnector(_CreateConnectorRequired, total=False):
     mapping: List[MappingRuleInput]
     schedule: ConnectorScheduleInput | None
     missing_policy: Literal["ignore", "flag", "deactivate"]
+    authoritative: bool
     safety: CreateConnectorSafety
 
 

@@ -137,6 +137,8 @@ export const applyImportBodySchema = z.strictObject({
   ...importFields,
   diff_hash: z.string(),
   hierarchy: z.strictObject({ key: hierarchyKeySchema, name: z.string(), kind: z.enum(hierarchyKinds) }).optional(),
+  /** Whether people whom the connector delivers have access only while active. */
+  authoritative: z.literal(true).optional(),
 })
 export const applyImportAnswerSchema = z.strictObject({
   /** All applied changes. */

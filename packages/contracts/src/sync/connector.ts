@@ -121,6 +121,9 @@ const hierarchyOfConnectorSchema = z
       'The hierarchy with this key, created if it does not exist. A run that changes a node also sets this name and kind; a rollback does not restore them',
   })
 
+const aboutAuthority =
+  'Whether people whom the connector delivers lose access when they become inactive. Only for the dataset `people`, and for providers with `directory` in the sign-in file'
+
 const configSchema = z
   .record(line(1, 64), z.unknown())
   .refine((config) => JSON.stringify(config).length <= 32_768, { message: 'must be at most 32 KiB of JSON' })
@@ -144,6 +147,7 @@ export const connectorSchema = z
     missing_policy: z
       .enum(missingPolicies)
       .meta({ description: 'How to treat resources whose row is missing from the source. They are never deleted' }),
+    authoritative: z.boolean().optional().meta({ description: aboutAuthority }),
     safety: safetySchema,
     state: z.enum(['active', 'paused', 'error']).meta({
       description:
@@ -181,6 +185,7 @@ export const createConnectorBodySchema = z
     mapping: mappingSchema.default([]),
     schedule: scheduleSchema.nullable().default(null),
     missing_policy: z.enum(missingPolicies).default('flag'),
+    authoritative: z.boolean().default(false).meta({ description: 'Only for the dataset `people`' }),
     safety: newSafetySchema.default(newSafetySchema.parse({})),
   })
   .refine((body) => (body.dataset === 'org_structure') === (body.hierarchy !== undefined), {
@@ -206,6 +211,7 @@ export const updateConnectorBodySchema = z
     mapping: mappingSchema.optional(),
     schedule: scheduleSchema.nullable().optional(),
     missing_policy: z.enum(missingPolicies).optional(),
+    authoritative: z.boolean().optional().meta({ description: 'Counts from the next run' }),
     safety: safetyChangeSchema.optional(),
     state: z.enum(['active', 'paused']).optional(),
   })

@@ -44,6 +44,11 @@ const messages: Readonly<Record<Refusal, { status: number; title: string; text: 
     title: 'Your access has ended',
     text: 'The directory of your organization says that you are no longer active. If that is wrong, ask whoever maintains it.',
   },
+  person_unknown: {
+    status: 403,
+    title: 'You are not signed in',
+    text: 'The directory of your organization does not have you yet. Ask whoever maintains it to add you.',
+  },
   token_refused: {
     status: 403,
     title: 'Your organization is not registered',

@@ -111,8 +111,9 @@ export function createAccess(parts: AccessParts): Access {
       if (current === undefined) return undefined
       const { tokens, tenant } = current.content
       const known = await gateway.whoIs(tokens.access, { tenantId: tenant.id })
-      const isInactive = known.kind === 'refused' && known.code === 'person_inactive'
-      return isInactive ? await endFor('person_inactive', current.id) : current
+      if (known.kind !== 'refused') return current
+      const isOut = known.code === 'person_inactive' || known.code === 'person_unknown'
+      return isOut ? await endFor(known.code, current.id) : current
     },
   }
 }

@@ -17,6 +17,7 @@ export type Refusal =
   | 'tenant_suspended'
   | 'tenant_not_granted'
   | 'person_inactive'
+  | 'person_unknown'
   | 'token_refused'
   | 'provider_unavailable'
   | 'gateway_unavailable'
@@ -86,22 +87,24 @@ export async function openSession(
   const { issuer, begunAt, signedIn } = choice
   const { access } = signedIn.tokens
   const known: WhoIs = await gateway.whoIs(access, { requestId, ...(tenantId === undefined ? {} : { tenantId }) })
-  const explain = async (isRefused: boolean): Promise<SignInRefusal> =>
-    await explainToken(access, provider.settings, { now: parts.now(), isRefused })
+  const explain = async (refusedAs: string | undefined): Promise<SignInRefusal> =>
+    await explainToken(access, provider.settings, { now: parts.now(), refusedAs })
   switch (known.kind) {
     case 'unavailable':
       // The gateway may wait for the provider, which is then named.
       if (provider.settings.read === 'userinfo') {
-        const failure = await explain(true).then(noError, toError)
+        const failure = await explain('auth_unavailable').then(noError, toError)
         if (failure !== undefined) return refuse('provider_unavailable', failure)
       }
       return refuse('gateway_unavailable', known.cause)
     case 'refused': {
-      if (known.code === 'person_inactive') return refuse('person_inactive')
       if (known.code === 'tenant_suspended') return refuse('tenant_suspended')
       // The person had this tenant when the page was shown, or changed the form.
       if (known.code === 'tenant_not_granted') return refuse('tenant_not_granted')
-      const cause = await explain(true).catch(noError)
+      const cause = await explain(known.code).catch(noError)
+      if (known.code === 'person_inactive' || known.code === 'person_unknown') {
+        return refuse(known.code, undefined, cause ?? { code: known.code })
+      }
       // Only then the person's organization is the problem.
       const isOfTenant = cause === undefined || cause.code.startsWith('tenant_')
       return refuse(isOfTenant ? 'token_refused' : 'not_valid', undefined, cause)
@@ -113,7 +116,7 @@ export async function openSession(
   }
   const { id, label, tenant, tenants, roles } = known
   if (tenant === null) return { kind: 'choice', choice, tenants }
-  if (roles.length === 0) return refuse('no_role', undefined, await explain(false).catch(noError))
+  if (roles.length === 0) return refuse('no_role', undefined, await explain(undefined).catch(noError))
   const { subject, sid, tokens, name, email } = signedIn
   const content = {
     issuer,

@@ -71,19 +71,26 @@ function findFault<T>(error: unknown, schema: z.ZodType<T>): T | undefined {
 }
 
 /**
- * Explains why the gateway refused a token, or why it read no roles. The console reads it with the same settings.
+ * Explains why the gateway refused a token, or without `refusedAs`, a problem code, why it read no roles. The console reads
+ * the token with the same settings.
  * Rejects if it needs userinfo that cannot be read.
  */
 export async function explainToken(
   token: string,
   provider: SignInProvider,
-  { now, isRefused }: { readonly now: number; readonly isRefused: boolean },
+  { now, refusedAs }: { readonly now: number; readonly refusedAs: string | undefined },
 ): Promise<SignInRefusal> {
   const sources = { keysOf: openKeySet, readUserinfo: createUserinfoReader() }
   const check = await inspectToken(token, [provider], now, sources)
   if (check.kind === 'refused') return check.refusal
-  const { withoutRoles, grants } = check.person
+  const { withoutRoles, grants, inDirectory } = check.person
+  if (refusedAs === 'person_inactive' || refusedAs === 'person_unknown') {
+    return {
+      code: refusedAs,
+      ...(inDirectory === undefined ? {} : { read: [inDirectory.match], found: shorten(inDirectory.name) }),
+    }
+  }
   // The gateway refuses nobody for the lack of roles.
-  if (withoutRoles !== undefined && !isRefused) return withoutRoles
+  if (withoutRoles !== undefined && refusedAs === undefined) return withoutRoles
   return { code: 'tenant_unknown', found: shorten(grants.map(({ tenant }) => tenant).join(', ')) }
 }

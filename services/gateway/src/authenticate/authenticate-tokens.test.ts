@@ -153,13 +153,17 @@ describe('a person of a directory', () => {
     const { tenant: used } = await world.ask(withToken)
     expect(world.said).toEqual([outcome])
     expect(used === undefined).toBe(outcome !== acceptedPerson)
+    // The keys service marks the member as having left.
+    expect(world.used).toEqual(outcome === refused ? [[valid.token.subject, 'a'.repeat(64)]] : [])
   })
 
   test('who is in no directory is rejected if the directory is required, with the cause in the log', async () => {
     const token = { ...valid.token, inDirectory: { ...inDirectory, isRequired: true } }
     const world = setUp({ check: { kind: 'valid', token }, tenants: [foundTenant()], people: [foundPerson('unknown')] })
     await world.ask(withToken)
-    expect(world.said).toEqual([unverified])
+    expect(world.said).toMatchObject([
+      ['person_unknown', { detail: expect.stringContaining('does not have this person') }],
+    ])
     expect(world.logged).toEqual([['token_refused', { code: 'person_unknown', read: ['/sub'], found: '"ada"' }]])
   })
 })

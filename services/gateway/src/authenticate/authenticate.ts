@@ -14,9 +14,9 @@ import { decideKey } from './decide.ts'
 import type { PersonLookup } from './person-lookup.ts'
 import type { RevocationWatermarks } from './revocation-watermarks.ts'
 import type { KeyEntry, KeyLookup } from './key-lookup.ts'
-import { chooseTenant } from './choose-tenant.ts'
+import { type TenantChoice, chooseTenant } from './choose-tenant.ts'
 import { type Principal, undecidedPrincipal, userPrincipal } from './principal.ts'
-import { challengeOf, personInactive, refusalAnswer } from './refusal-answer.ts'
+import { challengeOf, personInactive, personUnknown, refusalAnswer } from './refusal-answer.ts'
 import type { TenantLookup } from './tenant-lookup.ts'
 
 /** Finds the caller and whether it has access now. The result must be used in the same tick. */
@@ -33,7 +33,7 @@ export interface AuthenticateParts {
   readonly failedAttempts: { readonly keys: FailedAttempts; readonly tokens: FailedAttempts }
   readonly unreadableRequests: PublicRequests
   readonly reserveWait: ReserveWait
-  readonly usage: Pick<Usage, 'denied' | 'refused'>
+  readonly usage: Pick<Usage, 'used' | 'denied' | 'refused'>
   readonly found: { inMemory: number }
   readonly keySchemes: KeySchemes
   /** Whether answers name the cause of a refused token. */
@@ -165,7 +165,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
         exchange.principal = undecidedPrincipal(token, choice.access)
         return exchange.principal
       case 'chosen': {
-        const checked = await checkDirectory(exchange, token, choice.tenant)
+        const checked = await checkDirectory(exchange, token, choice)
         if (checked.kind === 'refusal') return checked
         const { tenant, person } = checked
         const principal = userPrincipal(token, tenant, choice.access, person?.hash)
@@ -182,11 +182,12 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   /** Refuses a person whom the directory of the tenant has deactivated. Use the tenant before the next tick. */
   async function checkDirectory(
     exchange: Exchange,
-    { inDirectory }: VerifiedToken,
-    tenant: TenantRecord,
+    token: VerifiedToken,
+    { tenant, access }: Extract<TenantChoice, { kind: 'chosen' }>,
   ): Promise<
     Refusal | { readonly kind: 'checked'; readonly tenant: TenantRecord; readonly person: PersonRecord | undefined }
   > {
+    const { inDirectory } = token
     if (inDirectory === undefined) return { kind: 'checked', tenant, person: undefined }
     const { match, with: attribute, name, isRequired } = inDirectory
     const query = { tenantId: tenant.tenantId, attribute, name }
@@ -197,9 +198,14 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
     if (person.status === 'inactive') {
       const refused: SignInRefusal = { code: 'person_inactive', ...fault }
       onToken(exchange, 'token_refused', refused)
+      // The person may be known from before the sign-in file named a directory, and is then marked as having left.
+      usage.used(userPrincipal(token, tenant, access, person.hash), exchange.address, undefined)
       return refusal('person_inactive', personInactive)
     }
-    if (person.status === 'unknown' && isRequired) return refusedToken(exchange, { code: 'person_unknown', ...fault })
+    if (person.status === 'unknown' && isRequired) {
+      onToken(exchange, 'token_refused', { code: 'person_unknown', ...fault })
+      return refusal('person_unknown', personUnknown)
+    }
     // Its record may have changed during the look-up.
     const again = await tenants.obtain(tenant.tenantId)
     if (again.kind !== 'found' || !people.isCurrent(person)) return unavailable

@@ -14,6 +14,11 @@ export const personInactive: ProblemAnswer = {
   headers: ['www-authenticate', 'Bearer realm="postern", error="invalid_token"'],
 }
 
+export const personUnknown: ProblemAnswer = {
+  detail: 'The directory of the organization does not have this person, and only people whom it has may sign in.',
+  headers: ['www-authenticate', 'Bearer realm="postern", error="invalid_token"'],
+}
+
 /** Returns the challenge of a 401; identity providers send keys as bearer tokens. */
 export function challengeOf({ target }: Pick<Exchange, 'target'>): string {
   return isScimTarget(target) ? 'Bearer realm="postern"' : 'ApiKey realm="postern"'

@@ -98,6 +98,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
         mapping: body.mapping ?? before.mapping,
         schedule: body.schedule === undefined ? before.schedule : body.schedule,
         missingPolicy: body.missing_policy ?? before.missing_policy,
+        authoritative: body.authoritative ?? before.authoritative === true,
         safety: safetySchema.parse({ ...before.safety, ...body.safety }),
         state: body.state ?? before.state,
       }

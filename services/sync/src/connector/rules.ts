@@ -18,6 +18,7 @@ interface Setup {
   readonly config: CreateConnectorBody['config']
   readonly mapping: readonly MappingRule[]
   readonly schedule: Schedule | null
+  readonly authoritative: boolean
   /** What the request sets. Unchanged values are not checked again. */
   readonly given: { readonly mapping: boolean; readonly config: boolean }
   readonly secretNames: readonly string[]
@@ -39,7 +40,13 @@ export function setupFaults(
     ...(setup.given.mapping ? mappingFaults(setup.dataset, setup.mapping) : []),
     ...(setup.given.mapping || setup.given.config ? sourceFaults(source, setup) : []),
     ...scheduleFaults(source, setup, now),
+    ...authorityFaults(setup),
   ]
+}
+
+function authorityFaults({ authoritative, dataset }: Setup): InputError[] {
+  if (!authoritative || dataset === 'people') return []
+  return [{ pointer: '/authoritative', code: 'invalid', detail: 'can be true only for the dataset people' }]
 }
 
 export function keyFaults(key: string): InputError[] {

@@ -18,6 +18,7 @@ interface ConnectorRow {
   readonly schedule_cron: string | null
   readonly schedule_time_zone: string | null
   readonly missing_policy: Connector['missing_policy']
+  readonly authoritative: boolean
   readonly safety: Connector['safety']
   readonly state: Connector['state']
   readonly consecutive_failures: number
@@ -30,7 +31,7 @@ interface ConnectorRow {
 
 const columns = `
   c.id, c.key, c.name, c.type, c.dataset, c.hierarchy, c.config, c.mapping, c.schedule_cron, c.schedule_time_zone,
-  c.missing_policy, c.safety, c.state, c.consecutive_failures, c.last_run_at, c.next_run_at, c.created_at, c.updated_at,
+  c.missing_policy, c.authoritative, c.safety, c.state, c.consecutive_failures, c.last_run_at, c.next_run_at, c.created_at, c.updated_at,
   c.version,
   (
     select coalesce(jsonb_agg(jsonb_build_object('name', s.name, 'at', s.updated_at) order by s.name), '[]')
@@ -97,9 +98,9 @@ const insert = statement(
   'sync_insert_connector',
   `insert into sync.connector (
     tenant_id, id, key, name, type, dataset, hierarchy, config, mapping, schedule_cron, schedule_time_zone, next_run_at,
-    missing_policy, safety
+    missing_policy, safety, authoritative
   )
-  values ((select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+  values ((select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
 )
 
 /** Throws a violation of `connector_key_unique` if the key is in use. */
@@ -124,6 +125,7 @@ export async function insertConnector(
       nextRunAt ?? null,
       body.missing_policy,
       JSON.stringify(body.safety),
+      body.authoritative,
     ]),
   )
 }
@@ -135,6 +137,7 @@ export interface ConnectorState {
   readonly schedule: Schedule | null
   readonly nextRunAt: Date | null
   readonly missingPolicy: Connector['missing_policy']
+  readonly authoritative: boolean
   readonly safety: Connector['safety']
   readonly state: Connector['state']
 }
@@ -144,7 +147,7 @@ const update = statement(
   `update sync.connector c
   set
     name = $3, config = $4, mapping = $5, schedule_cron = $6, schedule_time_zone = $7, next_run_at = $8,
-    missing_policy = $9, safety = $10, state = $11,
+    missing_policy = $9, safety = $10, state = $11, authoritative = $12,
     consecutive_failures = case when $11::text = 'active' and c.state <> 'active' then 0 else c.consecutive_failures end,
     updated_at = now(), version = c.version + 1
   where c.id = $1::uuid and c.version = $2::integer and c.retired_at is null`,
@@ -165,6 +168,7 @@ export async function updateConnector(tx: Tx, id: string, version: number, to: C
       to.missingPolicy,
       JSON.stringify(to.safety),
       to.state,
+      to.authoritative,
     ]),
   )
   return changed > 0
@@ -376,6 +380,7 @@ function toConnector(row: ConnectorRow): Connector {
     mapping: row.mapping,
     schedule: cron === null || zone === null ? null : { cron, time_zone: zone },
     missing_policy: row.missing_policy,
+    authoritative: row.authoritative,
     safety: row.safety,
     state: row.state,
     consecutive_failures: row.consecutive_failures,

@@ -65,7 +65,11 @@ export interface Imports {
     destination: Destination,
     body: { readonly readAt: Date; readonly rollbackOf: string; readonly below: number | undefined },
   ): Promise<RollbackPlan>
-  apply(attempt: Attempt, diffHash: string, hierarchy: Connector['hierarchy']): Promise<ApplyImportAnswer>
+  apply(
+    attempt: Attempt,
+    diffHash: string,
+    connector: Pick<Connector, 'hierarchy' | 'authoritative'>,
+  ): Promise<ApplyImportAnswer>
   stop(attempt: Attempt): Promise<number>
   errors(asker: Asker, after: number, applying: boolean): Promise<{ errors: ImportErrors; after: number | null }>
   /** Whether any changes after `after` are outdated. `after` of the result is null after the last change. */
@@ -151,11 +155,12 @@ export function openImports(client: Pick<ServiceClient, 'send' | 'stream'>): Imp
         rollback_of: rollbackOf,
         ...(below === undefined ? {} : { below }),
       }),
-    apply: async (attempt, diffHash, hierarchy) =>
+    apply: async (attempt, diffHash, { hierarchy, authoritative }) =>
       await ask(applyImportAnswerSchema, attempt.asker, internalPaths.applyImport, {
         ...attemptFields(attempt),
         diff_hash: diffHash,
         ...(hierarchy === null ? {} : { hierarchy }),
+        ...(authoritative === true ? { authoritative } : {}),
       }),
     stop: async (attempt) =>
       (await ask(stopImportAnswerSchema, attempt.asker, internalPaths.stopImport, attemptFields(attempt))).applied,

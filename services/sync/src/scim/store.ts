@@ -336,6 +336,16 @@ export async function endUserAccess(tx: Tx, id: string): Promise<void> {
   await tx.execute(endAccess([id]))
 }
 
+const publish = statement(
+  'sync_scim_publish_user',
+  'update sync.scim_user u set active = u.active where u.id = $1::uuid and u.version = $2::integer and u.deleted_at is null',
+)
+
+/** Publishes the stored state again, after `endUserAccess` for a change that was not stored. */
+export async function publishUser(tx: Tx, id: string, version: number): Promise<void> {
+  await tx.execute(publish([id, version]))
+}
+
 /** Returns false if the user no longer has this version. */
 export async function deleteUser(tx: Tx, id: string, version: number): Promise<boolean> {
   if ((await tx.execute(remove([id, version]))) === 0) return false

@@ -21,6 +21,7 @@ import {
   findUser,
   insertUser,
   listInhabited,
+  publishUser,
   sqlError,
   touchGroupsOf,
   touchUser,
@@ -179,7 +180,10 @@ async function keepUser<T>(
       } else if (!isDeepStrictEqual(after.content, before.content)) {
         if (!(await updateUser(tx, id, before.version, rowOf(after)))) return { done: false }
         if (shownName(before.content) !== shownName(after.content)) await touchGroupsOf(tx, id)
-      } else if (hasPushed && !(await touchUser(tx, id, before.version))) return { done: false }
+      } else {
+        if (hasPushed && !(await touchUser(tx, id, before.version))) return { done: false }
+        await publishUser(tx, id, hasPushed ? before.version + 1 : before.version)
+      }
       if (before?.active === true && after?.facts.active !== true) {
         await recordAuditEvent(tx, request, {
           category: 'directory',

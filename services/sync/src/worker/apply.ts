@@ -41,7 +41,7 @@ export async function applyChanges(
   const { connector } = lease
   const next = async (): Promise<ApplyImportAnswer> => {
     await lease.assertNotSuspended()
-    return await imports.apply(await lease.importAttempt(), lease.diffHash, connector.hierarchy)
+    return await imports.apply(await lease.importAttempt(), lease.diffHash, connector)
   }
   const patiently = async (): Promise<ApplyImportAnswer> => {
     for (const pauseMs of pausesMs) {

@@ -19,6 +19,7 @@ import {
   openSource,
   recordSourceRows,
   rejectRows,
+  setAuthority,
 } from './apply-store.ts'
 import { type Imports, assertCurrentAttempt, bySync, write } from './requests.ts'
 import { firstMissingSeq, parseScope } from './rules.ts'
@@ -34,6 +35,7 @@ export function applyRoutes(app: App, deps: Imports): void {
         const found = await lockPlan(tx, body)
         await readByIndexes(tx)
         const { dataset } = parseScope(found.scope)
+        if (dataset === 'people') await setAuthority(tx, found.connectorId, body.authoritative === true)
         const rows = await listNextRows(tx, found, batchLimits[dataset])
         const batch = batchOf(rows, dataset)
         const last = batch.at(-1)

@@ -1,5 +1,6 @@
 import type { ApplyImportAnswer } from '@postern/contracts/internal'
 import { getRow, statement } from '../sql/store.ts'
+import { lockPeople } from '../push-people/store.ts'
 import { isBroughtByOthers } from './plan-store.ts'
 import { firstMissingSeq } from './rules.ts'
 import type { Import, Tx } from './store.ts'
@@ -101,6 +102,22 @@ const open = statement(
   on conflict (tenant_id, connector_id) do update
   set retired_at = null
   where s.retired_at is not null`,
+)
+
+/** Until the transaction ends, nobody else changes people, because each change is published as the connector marks it. */
+export async function setAuthority(tx: Tx, connectorId: string, isAuthoritative: boolean): Promise<void> {
+  await lockPeople(tx)
+  await tx.execute(mark([connectorId, isAuthoritative]))
+}
+
+// source_connector_pk
+const mark = statement(
+  'universe_mark_authority',
+  `insert into universe.source_connector as s (tenant_id, connector_id, telling, is_authoritative)
+  values ((select tenancy.tenant_id()), $1::text, 1, $2::boolean)
+  on conflict (tenant_id, connector_id) do update
+  set is_authoritative = excluded.is_authoritative
+  where s.is_authoritative <> excluded.is_authoritative`,
 )
 
 export interface RowRange {

@@ -32,6 +32,7 @@ import {
   connectorsEveryMs,
   datasetNames,
   isPushed,
+  authority,
   missingPolicies,
   needsFile,
   runsEveryMs,
@@ -227,6 +228,15 @@ function Setup({ connector }: { readonly connector: Connector }) {
             <span className="help">{missingPolicies[connector.missing_policy].help}</span>
           </dd>
         </div>
+        {connector.authoritative === true && (
+          <div>
+            <dt>Access</dt>
+            <dd>
+              {authority.title}
+              <span className="help">{authority.help}</span>
+            </dd>
+          </div>
+        )}
         <div>
           <dt>Waits for approval</dt>
           <dd>

@@ -34,6 +34,11 @@ export const missingPolicies: Readonly<Record<Connector['missing_policy'], { tit
   ignore: { title: 'Leave it', help: 'It stays unchanged and is not reported.' },
 }
 
+export const authority = {
+  title: 'It decides about access',
+  help: 'People whom it makes inactive can no longer sign in, if the sign-in file names a directory.',
+}
+
 export function isPushed({ type }: Connector): boolean {
   return type === 'inline_json' || type === 'scim_inbound'
 }

@@ -32,6 +32,7 @@ const connector: Connector = {
   ],
   schedule: { cron: '30 2 * * 1-5', time_zone: 'Europe/Berlin' },
   missing_policy: 'flag',
+  authoritative: true,
   safety: { max_deactivate_pct: 10, max_deactivate: 50, min_rows: 1, max_change_pct: 40 },
   state: 'active',
   consecutive_failures: 0,
@@ -54,13 +55,14 @@ function as(change: Partial<Connector>): Draft {
 }
 
 test('opening and saving a connector changes nothing, including settings that the form cannot show', () => {
-  const { config, mapping, schedule, missing_policy, safety, name } = connector
+  const { config, mapping, schedule, missing_policy, authoritative, safety, name } = connector
   expect(changeOf(drafted(), connector)).toEqual({
     name,
     config: { ...config, paging: { kind: 'none' } },
     mapping,
     schedule,
     missing_policy,
+    authoritative,
     safety,
     secrets: {},
   })

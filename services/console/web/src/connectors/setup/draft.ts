@@ -20,6 +20,7 @@ export interface Draft {
   readonly rules: readonly RuleDraft[]
   readonly schedule: ScheduleDraft
   readonly missingPolicy: Connector['missing_policy']
+  readonly authoritative: boolean
   readonly safety: Readonly<Record<keyof Connector['safety'], string>>
 }
 
@@ -38,6 +39,7 @@ export function newDraft(timeZone: string): Draft {
     rules: [],
     schedule: noSchedule(timeZone),
     missingPolicy: 'flag',
+    authoritative: false,
     safety: { max_deactivate_pct: '10', max_deactivate: '50', min_rows: '1', max_change_pct: '40' },
   }
 }
@@ -67,6 +69,7 @@ export function draftOf(connector: Connector, timeZone: string): Draft | undefin
     rules: connector.mapping.map(ruleDraftOf),
     schedule: scheduleDraftOf(connector.schedule, timeZone),
     missingPolicy: connector.missing_policy,
+    authoritative: connector.authoritative === true,
     safety: {
       max_deactivate_pct: String(safety.max_deactivate_pct),
       max_deactivate: String(safety.max_deactivate),
@@ -214,6 +217,7 @@ export function rebase(draft: Draft, start: Draft, now: Draft): Rebased {
     rules: choose('Fields', draft.rules, start.rules, now.rules, (rules) => rules.map(ruleOf)),
     schedule: choose('When it runs', draft.schedule, start.schedule, now.schedule),
     missingPolicy: choose('Safeguards', draft.missingPolicy, start.missingPolicy, now.missingPolicy),
+    authoritative: choose('Safeguards', draft.authoritative, start.authoritative, now.authoritative),
     safety: each('Safeguards', draft.safety, start.safety, now.safety),
   }
   return { draft: merged, changed: [...changed], kept: [...kept] }
@@ -235,6 +239,7 @@ function shared(draft: Draft) {
     mapping,
     schedule: isWithoutSchedule(draft) ? null : scheduleOf(draft.schedule),
     missing_policy: draft.missingPolicy,
+    authoritative: draft.dataset === 'people' && draft.authoritative,
     safety: {
       max_deactivate_pct: Number(draft.safety.max_deactivate_pct),
       max_deactivate: Number(draft.safety.max_deactivate),

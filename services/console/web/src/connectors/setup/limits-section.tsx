@@ -1,7 +1,8 @@
 import { Label } from 'react-aria-components/Label'
 import { Radio, RadioGroup } from 'react-aria-components/RadioGroup'
 import { TextBox } from '../../ui/fields.tsx'
-import { missingPolicies } from '../words.ts'
+import { Tick } from '../../ui/tick.tsx'
+import { authority, missingPolicies } from '../words.ts'
 import type { Draft, Faults } from './draft.ts'
 
 interface Props {
@@ -39,6 +40,14 @@ export function LimitsSection({ draft, faults, onChange }: Props) {
           ))}
         </div>
       </RadioGroup>
+      {draft.dataset === 'people' && (
+        <Tick
+          label={authority.title}
+          help={authority.help}
+          isOn={draft.authoritative}
+          onChange={(authoritative) => onChange({ authoritative })}
+        />
+      )}
       <div className="field">
         <h3>Limits of a run</h3>
         <p className="help">A run that exceeds one of these changes nothing until somebody approves it.</p>
