@@ -106,8 +106,10 @@ grant insert (request_id) on table tenancy.audit_event to postern_sync;
 create table tenancy.audit_head (
   tenant_id uuid not null,
   last_position bigint not null,
+  retention_days integer not null default 400,
   constraint audit_head_pk PRIMARY KEY (tenant_id),
-  constraint audit_head_not_negative CHECK ((last_position >= 0))
+  constraint audit_head_not_negative CHECK ((last_position >= 0)),
+  constraint audit_head_retention_days_range CHECK (((retention_days >= 90) AND (retention_days <= 3650)))
 );
 alter table tenancy.audit_head enable row level security;
 alter table tenancy.audit_head force row level security;
@@ -681,6 +683,7 @@ CREATE OR REPLACE FUNCTION tenancy.maintain_audit_events(most integer)
 AS $function$
 declare
   tenant pg_catalog.uuid;
+  kept_days pg_catalog.int4;
   is_more pg_catalog.bool := false;
   deleted pg_catalog.int8;
 begin
@@ -697,6 +700,8 @@ begin
     if found then
       is_more := tenancy.place_audit_events(tenant, most) or is_more;
     end if;
+    -- Events have a position only if their tenant has a head.
+    select h.retention_days into kept_days from tenancy.audit_head as h where h.tenant_id = tenant;
     -- audit_event_by_time
     delete from tenancy.audit_event as e
      where e.tenant_id = tenant
@@ -705,7 +710,7 @@ begin
                from tenancy.audit_event as o
               where o.tenant_id = tenant
                 and o.position is not null
-                and o.at < pg_catalog.clock_timestamp() - pg_catalog.make_interval(days => 400)
+                and o.at < pg_catalog.clock_timestamp() - pg_catalog.make_interval(days => kept_days)
               order by o.at
               limit most);
     get diagnostics deleted = row_count;
@@ -1088,6 +1093,18 @@ begin
   end loop;
 end
 $procedure$;
+
+CREATE OR REPLACE FUNCTION tenancy.set_audit_retention(tenant uuid, days integer)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  insert into tenancy.audit_head as h (tenant_id, last_position, retention_days) values (tenant, 0, days)
+      on conflict (tenant_id) do update set retention_days = excluded.retention_days
+$function$;
+alter routine tenancy.set_audit_retention(uuid,integer) owner to postern_tenancy;
+grant execute on routine tenancy.set_audit_retention(uuid,integer) to postern_keys_definer;
 
 CREATE OR REPLACE FUNCTION tenancy.tenant_id()
  RETURNS uuid

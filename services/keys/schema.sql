@@ -492,6 +492,7 @@ create table keys.key_policy_event (
   most_keys integer,
   rotation_days integer not null default 90,
   revoke_idle_days integer,
+  audit_retention_days integer not null default 400,
   constraint key_policy_event_pk PRIMARY KEY (tenant_id, version),
   constraint key_policy_event_actor_length CHECK (((char_length(actor_type) <= 100) AND (char_length(actor_id) <= 1000) AND (char_length(actor_label) <= 1000))),
   constraint key_policy_event_tenant_fk FOREIGN KEY (tenant_id) REFERENCES keys.tenant(tenant_id)
@@ -620,8 +621,10 @@ create table keys.tenant (
   rotation_days integer not null default 90,
   revoke_idle_days integer,
   revoke_idle_since timestamp with time zone not null default '-infinity'::timestamp with time zone,
+  audit_retention_days integer not null default 400,
   constraint tenant_pk PRIMARY KEY (tenant_id),
   constraint tenant_slug_unique UNIQUE (slug),
+  constraint tenant_audit_retention_days_range CHECK (((audit_retention_days >= 90) AND (audit_retention_days <= 3650))),
   constraint tenant_id_not_nil CHECK ((tenant_id <> '00000000-0000-0000-0000-000000000000'::uuid)),
   constraint tenant_key_limit_positive CHECK ((key_limit >= 1)),
   constraint tenant_max_key_days_range CHECK (((max_key_days >= 1) AND (max_key_days <= 36500))),
@@ -634,6 +637,7 @@ create table keys.tenant (
   constraint tenant_status_known CHECK ((status = ANY (ARRAY['active'::text, 'suspended'::text]))),
   constraint tenant_tenant_limit_positive CHECK ((tenant_limit >= 1))
 );
+CREATE TRIGGER sets_audit_retention AFTER UPDATE OF audit_retention_days ON keys.tenant FOR EACH ROW WHEN ((new.audit_retention_days <> old.audit_retention_days)) EXECUTE FUNCTION keys.set_audit_retention();
 CREATE CONSTRAINT TRIGGER tenant_change_is_logged AFTER UPDATE ON keys.tenant DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.version <> old.version)) EXECUTE FUNCTION keys.log_change();
 CREATE TRIGGER tenant_change_is_noted AFTER UPDATE ON keys.tenant FOR EACH ROW WHEN ((new.version <> old.version)) EXECUTE FUNCTION keys.note_tenant_change();
 CREATE TRIGGER tenant_guard BEFORE UPDATE ON keys.tenant FOR EACH ROW EXECUTE FUNCTION keys.guard_tenant();
@@ -658,6 +662,7 @@ grant update (require_owner) on table keys.tenant to postern_keys;
 grant update (most_keys) on table keys.tenant to postern_keys;
 grant update (rotation_days) on table keys.tenant to postern_keys;
 grant update (revoke_idle_days) on table keys.tenant to postern_keys;
+grant update (audit_retention_days) on table keys.tenant to postern_keys;
 grant update (name) on table keys.tenant to postern_keys_definer;
 grant update (status) on table keys.tenant to postern_keys_definer;
 grant update (key_limit) on table keys.tenant to postern_keys_definer;
@@ -672,6 +677,7 @@ comment on column keys.tenant.most_keys is 'How many active keys the tenant may 
 comment on column keys.tenant.rotation_days is 'The age at which a key is due for rotation.';
 comment on column keys.tenant.revoke_idle_days is 'After how many days without a use a key is revoked; null for never.';
 comment on column keys.tenant.revoke_idle_since is 'Idle days count from here at the earliest: since the rule is that strict, and the tenant is active.';
+comment on column keys.tenant.audit_retention_days is 'For how many days audit events are kept.';
 
 create table keys.tenant_event (
   tenant_id uuid not null,
@@ -1444,10 +1450,10 @@ begin
       is distinct from (old.status, old.name, old.key_limit, old.tenant_limit) then 1 else 0 end;
   new.policy_version := old.policy_version + case
     when (new.max_key_days, new.required_addresses, new.forbid_wildcards, new.require_owner, new.most_keys, new.rotation_days,
-          new.revoke_idle_days)
+          new.revoke_idle_days, new.audit_retention_days)
       is distinct from
          (old.max_key_days, old.required_addresses, old.forbid_wildcards, old.require_owner, old.most_keys, old.rotation_days,
-          old.revoke_idle_days)
+          old.revoke_idle_days, old.audit_retention_days)
     then 1 else 0 end;
   new.revoke_idle_since := case
     when new.revoke_idle_days < coalesce(old.revoke_idle_days, 'infinity'::pg_catalog.float8) or new.status <> old.status
@@ -2476,6 +2482,20 @@ AS $function$
 $function$;
 alter routine keys.revoke_leaked_keys(bytea[],jsonb[],text,text,text) owner to postern_keys_definer;
 grant execute on routine keys.revoke_leaked_keys(bytea[],jsonb[],text,text,text) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.set_audit_retention()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  perform tenancy.set_audit_retention(new.tenant_id, new.audit_retention_days);
+  return null;
+end
+$function$;
+alter routine keys.set_audit_retention() owner to postern_keys_definer;
+grant execute on routine keys.set_audit_retention() to postern_owner;
 
 CREATE OR REPLACE FUNCTION keys.set_routes(routes jsonb)
  RETURNS void

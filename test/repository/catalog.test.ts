@@ -71,6 +71,7 @@ const allowances = {
     'keys.audit_key_expiry()': 'a trigger that writes the audit event of its row; nobody calls it',
     'keys.audit_policy_event()': 'a trigger that writes the audit event of its row; nobody calls it',
     'keys.audit_tenant_event()': 'a trigger that writes the audit event of its row; nobody calls it',
+    'keys.set_audit_retention()': 'a trigger that copies a rule of its row; nobody calls it',
     'keys.note_expired(integer)': 'housekeeping: gives a number',
     'keys.note_expiring()': 'housekeeping: gives nothing',
     'keys.set_routes(jsonb)': 'writes the routes of the release, which concern no tenant',

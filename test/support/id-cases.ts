@@ -271,6 +271,7 @@ export const cases: readonly Case[] = [
       headers: { ...tus, 'upload-offset': '0', 'content-type': 'application/offset+octet-stream' },
     }),
   ],
+  ['api-keys', 'filter of the audit feed', (at) => get(`/audit-events?resource=${at}`)],
   ['api-keys', 'filter of the log, as who wrote', (at) => get(`/remediation-log?actor=${at}`), 'kept'],
   ['api-keys', 'filter of the audit feed, as the event', (at) => get(`/audit-events?id=${at}`), 'kept'],
   ['api-keys', 'list of a preview', (at) => post('/api-keys/bulk/preview', { ids: [at] })],

@@ -32,8 +32,9 @@ const ownAllowances = {
     'tenancy.list_event_readers()',
     'tenancy.end_changes()',
     'tenancy.end_audit_event()',
-    // Only definers with triggers call it.
+    // Only definers with triggers call them.
     'tenancy.record_audit_event(uuid,timestamp with time zone,text,text,text,text,text,text,text,text,text,text,text)',
+    'tenancy.set_audit_retention(uuid,integer)',
     // Of the tenant of the assertion.
     'tenancy.sequence_audit_events()',
     // Housekeeping: returns whether more is left.

@@ -263,19 +263,47 @@ test('events can be filtered by time, category, actor and outcome, newest first'
   }
 })
 
-test('events are deleted after 400 days, and their positions are not used again', async () => {
+test.each([undefined, 90, 3650])('with a policy of %s days, older events are deleted', async (policy) => {
+  const limit = policy ?? 400
   const [young, old] = [await newTenant(service), await newTenant(service)]
   for (const [admin, days] of [
-    [young, 399],
-    [old, 401],
+    [young, limit - 1],
+    [old, limit + 1],
   ] as const) {
     const { id } = await newKey(service, admin)
+    if (policy !== undefined) expect(await keepFor(admin, policy)).toMatchObject({ status: 200 })
     await readFeed(admin)
     const age = 'update tenancy.audit_event set at = now() - make_interval(days => $2) where tenant_id = $1'
     await execute(age, admin.tenantId, days)
     await service.asService.system(async (tx) => await maintainAuditEvents(tx, 100))
     await revoke(service, admin, id)
   }
-  expect(actionsOf(await readFeed(young))).toEqual(['tenant.created', 'key.created', 'key.revoked'])
-  expect(await readFeed(old)).toMatchObject([{ action: 'key.revoked', position: expect.stringMatching(/^3\./) }])
+  const changed = policy === undefined ? [] : ['key_policy.changed']
+  expect(actionsOf(await readFeed(young))).toEqual(['tenant.created', 'key.created', ...changed, 'key.revoked'])
+  // Positions of deleted events are not used again.
+  const position = expect.stringMatching(policy === undefined ? /^3\./ : /^4\./)
+  expect(await readFeed(old)).toMatchObject([{ action: 'key.revoked', position }])
 })
+
+test('a shorter time deletes the events of its tenant only, and a longer one brings none back', async () => {
+  const [admin, other] = [await newTenant(service), await newTenant(service)]
+  await Promise.all([readFeed(admin), readFeed(other)])
+  const age = "update tenancy.audit_event set at = now() - interval '100 days' where tenant_id = any ($1)"
+  await execute(age, [admin.tenantId, other.tenantId])
+  for (const days of [89, 3651, 0, null, 90.5, 'ever']) {
+    expect((await keepFor(admin, days)).status, String(days)).toBe(422)
+  }
+  const maintain = async () => await service.asService.system(async (tx) => await maintainAuditEvents(tx, 100))
+  await maintain()
+  expect(actionsOf(await readFeed(admin))).toEqual(['tenant.created'])
+  await keepFor(admin, 90)
+  await maintain()
+  await keepFor(admin, 400)
+  expect(actionsOf(await readFeed(admin))).toEqual(['key_policy.changed', 'key_policy.changed'])
+  expect(actionsOf(await readFeed(other))).toEqual(['tenant.created'])
+})
+
+async function keepFor(admin: Principal, days: unknown) {
+  const body = { audit_retention_days: days }
+  return await service.call(admin, 'PATCH', '/api/v1/key-policy', { body, headers: { 'if-match': '*' } })
+}

@@ -14,6 +14,7 @@ const otherRules = {
   most_keys: null,
   rotation_days: 90,
   revoke_idle_days: null,
+  audit_retention_days: 400,
 }
 
 afterAll(async () => await service.close())

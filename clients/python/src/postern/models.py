@@ -1119,6 +1119,7 @@ class KeyPolicy(TypedDict):
     most_keys: int | None
     rotation_days: int
     revoke_idle_days: int | None
+    audit_retention_days: int
     changed_at: str | None
     changed_by: KeyPolicyChangedBy | None
     version: int
@@ -1141,6 +1142,7 @@ class KeyPolicyEvent(TypedDict):
     most_keys: int | None
     rotation_days: int
     revoke_idle_days: int | None
+    audit_retention_days: int
 
 
 class LeakReceipt(TypedDict):
@@ -2094,6 +2096,7 @@ class UpdateKeyPolicy(TypedDict, total=False):
     most_keys: int | None
     rotation_days: int
     revoke_idle_days: int | None
+    audit_retention_days: int
 
 
 class UpdateRecommendation(TypedDict, total=False):

@@ -14,13 +14,15 @@ export async function keyPolicy(
     readonly maxDays?: number
     readonly rotationDays?: number
     readonly revokeIdleDays?: string
+    readonly auditRetentionDays?: number
   },
 ): Promise<void> {
-  const { maxDays, rotationDays, revokeIdleDays } = options
+  const { maxDays, rotationDays, revokeIdleDays, auditRetentionDays } = options
   const rules = {
     ...(maxDays === undefined ? {} : { max_key_days: maxDays }),
     ...(rotationDays === undefined ? {} : { rotation_days: rotationDays }),
     ...(revokeIdleDays === undefined ? {} : { revoke_idle_days: parseDays(revokeIdleDays) }),
+    ...(auditRetentionDays === undefined ? {} : { audit_retention_days: auditRetentionDays }),
   }
   const policy = await withKeysService(context.env, async (service) => {
     const { id: tenantId } = await findTenant(service, options.tenant)
@@ -50,5 +52,6 @@ function formatPolicy(policy: KeyPolicy): string {
     ['wildcards', policy.forbid_wildcards ? 'forbidden' : 'allowed'],
     ['owner', policy.require_owner ? 'required' : 'optional'],
     ['active keys', most === null ? 'any number' : `at most ${most}`],
+    ['audit events', `kept for ${policy.audit_retention_days} days`],
   ])
 }

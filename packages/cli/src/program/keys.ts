@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { CommandContext } from '../session.ts'
-import { mostKeyDays } from '@postern/contracts'
+import { auditRetention, mostKeyDays } from '@postern/contracts'
 import { exampleId, addCommand, parseLimit, wholeNumberTo, withExamples } from './parts.ts'
 
 export function addKeyCommands(program: Command, context: CommandContext): void {
@@ -60,6 +60,7 @@ export function addKeyCommands(program: Command, context: CommandContext): void 
     .option('--max-days <days>', 'longest life of a new key', wholeNumberTo(mostKeyDays))
     .option('--rotation-days <days>', 'age at which a key is due for rotation', wholeNumberTo(mostKeyDays))
     .option('--revoke-idle-days <days>', 'days without a use after which a key is revoked, or never')
+    .option('--audit-retention-days <days>', 'days for which audit events are kept', wholeNumberTo(auditRetention.max))
     .action(async (options) => await (await policyCommand()).keyPolicy(context, options))
   keyLeaf(keys, 'show', 'Show a key; never its value', `keys show ${exampleId}`).action(
     async (id, options) => await (await keyCommands()).showKey(context, id, options),

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { defineRoute } from '../route.ts'
-import { auditEventSchema, auditRetentionDays, listAuditEventsQuery } from './audit.ts'
+import { auditEventSchema, listAuditEventsQuery } from './audit.ts'
 
 const base = {
   upstream: 'keys',
@@ -14,7 +14,8 @@ export const listAuditEvents = defineRoute({
   method: 'GET',
   path: '/api/v1/audit-events',
   summary: 'List audit events',
-  description: `Who did what with keys, their policy, evidence, connectors, webhooks, people of the directory and the tenant. To copy the feed, request \`order=oldest\` and send the \`position\` of the last event as \`after\`: you miss no event. Kept for ${auditRetentionDays} days; an older \`after\` returns 410.`,
+  description:
+    'Who did what with keys, their policy, evidence, connectors, webhooks, people of the directory and the tenant. To copy the feed, request `order=oldest` and send the `position` of the last event as `after`: you miss no event. Kept for `audit_retention_days` of the key policy; an older `after` returns 410.',
   query: listAuditEventsQuery,
   answers: { 200: { description: 'Events, newest first', schema: z.array(auditEventSchema) } },
   problems: ['cursor_expired'],

@@ -5,8 +5,6 @@ import { auditCategories } from './audit-actions.ts'
 
 const outcomes = ['success', 'failure'] as const
 
-export const auditRetentionDays = 400
-
 const anyId = text(1, 1000)
 
 export const auditEventSchema = z

@@ -4,3 +4,6 @@
 export const mostKeyDays = 1825
 
 export const maxBulkKeys = 1000
+
+/** In days: for how long a policy can keep audit events. */
+export const auditRetention = { min: 90, max: 3650 } as const

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { timestampSchema } from '../common.ts'
 import { addressesSchema } from './api-key.ts'
-import { mostKeyDays } from './limits.ts'
+import { auditRetention, mostKeyDays } from './limits.ts'
 
 const moreRules = {
   forbid_wildcards: z.boolean().meta({ description: 'Whether new keys must name their scopes without wildcards' }),
@@ -27,6 +27,11 @@ const moreRules = {
         'The number of days without a use after which a key is revoked; null for never. Days count from when the rule is set. Event: `key.expiring`',
       examples: [180],
     }),
+  audit_retention_days: z
+    .int()
+    .min(auditRetention.min)
+    .max(auditRetention.max)
+    .meta({ description: 'For how many days audit events are kept', examples: [400] }),
 }
 
 export const keyPolicySchema = z
@@ -66,12 +71,13 @@ export const updateKeyPolicyBodySchema = z
     most_keys: moreRules.most_keys.optional(),
     rotation_days: moreRules.rotation_days.optional(),
     revoke_idle_days: moreRules.revoke_idle_days.optional(),
+    audit_retention_days: moreRules.audit_retention_days.optional(),
   })
   .refine((body) => Object.keys(body).length > 0, { message: 'must change at least one field' })
   .meta({
     id: 'UpdateKeyPolicy',
     minProperties: 1,
     description:
-      'JSON Merge Patch (RFC 7396). All rules but `revoke_idle_days` apply only to keys that are created or rotated afterwards.',
+      'JSON Merge Patch (RFC 7396). All rules but `revoke_idle_days` and `audit_retention_days` apply only to keys that are created or rotated afterwards.',
     examples: [{ max_key_days: 90 }],
   })

@@ -42,6 +42,7 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
         mostKeys: body.most_keys === undefined ? current.mostKeys : body.most_keys,
         rotationDays: body.rotation_days ?? current.rotationDays,
         revokeIdleDays: body.revoke_idle_days === undefined ? current.revokeIdleDays : body.revoke_idle_days,
+        auditRetentionDays: body.audit_retention_days ?? current.auditRetentionDays,
       } satisfies KeyRules
       isSame = Object.entries(next).every(
         ([rule, value]) => JSON.stringify(value) === JSON.stringify(Reflect.get(current, rule)),
@@ -64,6 +65,7 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
         most_keys: policy.mostKeys,
         rotation_days: policy.rotationDays,
         revoke_idle_days: policy.revokeIdleDays,
+        audit_retention_days: policy.auditRetentionDays,
         actor_type: actor.type,
         actor_id: actor.id,
       })

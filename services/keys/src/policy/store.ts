@@ -15,6 +15,7 @@ export interface StoredPolicy {
   readonly rotationDays: number
   /** Null: idle keys are not revoked. */
   readonly revokeIdleDays: number | null
+  readonly auditRetentionDays: number
   readonly version: number
   readonly changed: { readonly at: Date; readonly by: Actor } | null
 }
@@ -29,6 +30,7 @@ interface PolicyRow {
   readonly most_keys: number | null
   readonly rotation_days: number
   readonly revoke_idle_days: number | null
+  readonly audit_retention_days: number
   readonly policy_version: number
   readonly at: Date | null
   readonly actor_type: string | null
@@ -40,7 +42,7 @@ interface PolicyRow {
 const select = `
   select date_trunc('milliseconds', clock_timestamp()) as now, t.max_key_days,
          t.required_addresses::text[] as required_addresses,
-         t.forbid_wildcards, t.require_owner, t.most_keys, t.rotation_days, t.revoke_idle_days, t.policy_version,
+         t.forbid_wildcards, t.require_owner, t.most_keys, t.rotation_days, t.revoke_idle_days, t.audit_retention_days, t.policy_version,
          e.at, e.actor_type, e.actor_id, e.actor_label
     from keys.tenant as t
     left join keys.key_policy_event as e on e.tenant_id = t.tenant_id and e.version = t.policy_version`
@@ -72,14 +74,16 @@ export async function setKeyPolicy(tx: Tx, rules: KeyRules, actor: Actor): Promi
       with changed as (
         update keys.tenant as t
            set max_key_days = $1, required_addresses = $2::text[]::cidr[],
-               forbid_wildcards = $6, require_owner = $7, most_keys = $8, rotation_days = $9, revoke_idle_days = $10
+               forbid_wildcards = $6, require_owner = $7, most_keys = $8, rotation_days = $9, revoke_idle_days = $10,
+               audit_retention_days = $11
         returning t.tenant_id, t.policy_version, t.max_key_days, t.required_addresses,
-                  t.forbid_wildcards, t.require_owner, t.most_keys, t.rotation_days, t.revoke_idle_days)
+                  t.forbid_wildcards, t.require_owner, t.most_keys, t.rotation_days, t.revoke_idle_days,
+                  t.audit_retention_days)
       insert into keys.key_policy_event (
         tenant_id, version, actor_type, actor_id, actor_label, max_key_days, required_addresses,
-        forbid_wildcards, require_owner, most_keys, rotation_days, revoke_idle_days)
+        forbid_wildcards, require_owner, most_keys, rotation_days, revoke_idle_days, audit_retention_days)
       select c.tenant_id, c.policy_version, $3, $4, $5, c.max_key_days, c.required_addresses,
-             c.forbid_wildcards, c.require_owner, c.most_keys, c.rotation_days, c.revoke_idle_days
+             c.forbid_wildcards, c.require_owner, c.most_keys, c.rotation_days, c.revoke_idle_days, c.audit_retention_days
         from changed as c`,
     values: [
       rules.maxKeyDays,
@@ -92,6 +96,7 @@ export async function setKeyPolicy(tx: Tx, rules: KeyRules, actor: Actor): Promi
       rules.mostKeys,
       rules.rotationDays,
       rules.revokeIdleDays,
+      rules.auditRetentionDays,
     ],
   })
 }
@@ -110,6 +115,7 @@ interface EventRow {
   readonly most_keys: number | null
   readonly rotation_days: number
   readonly revoke_idle_days: number | null
+  readonly audit_retention_days: number
 }
 
 /** Lists changes before the version `after`, newest first. Served by key_policy_event_pk. */
@@ -122,7 +128,7 @@ export async function listKeyPolicyEvents(
     text: `
       select e.version, e.at, e.actor_type, e.actor_id, e.actor_label, e.max_key_days,
              e.required_addresses::text[] as required_addresses,
-             e.forbid_wildcards, e.require_owner, e.most_keys, e.rotation_days, e.revoke_idle_days
+             e.forbid_wildcards, e.require_owner, e.most_keys, e.rotation_days, e.revoke_idle_days, e.audit_retention_days
         from keys.key_policy_event as e
        where $1::integer is null or e.version < $1
        order by e.version desc
@@ -155,6 +161,7 @@ export function toKeyPolicy(policy: StoredPolicy): KeyPolicy {
     most_keys: policy.mostKeys,
     rotation_days: policy.rotationDays,
     revoke_idle_days: policy.revokeIdleDays,
+    audit_retention_days: policy.auditRetentionDays,
     changed_at: changed?.at.toISOString() ?? null,
     changed_by: changed?.by ?? null,
     version,
@@ -173,6 +180,7 @@ function toPolicy(row: PolicyRow): StoredPolicy {
     mostKeys: row.most_keys,
     rotationDays: row.rotation_days,
     revokeIdleDays: row.revoke_idle_days,
+    auditRetentionDays: row.audit_retention_days,
     version: row.policy_version,
     changed: isKnown ? { at, by: { type, id, label } } : null,
   }

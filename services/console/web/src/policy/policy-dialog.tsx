@@ -1,5 +1,5 @@
 import { useState } from 'react'
-import { mostKeyDays } from '@postern/contracts'
+import { auditRetention, mostKeyDays } from '@postern/contracts'
 import { type TaggedPolicy, changeKeyPolicy } from '../api/tenant.ts'
 import { ApiProblem } from '../api/request.ts'
 import { addressesIn, faultIn } from '../keys/addresses.ts'
@@ -28,9 +28,10 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
   const [rotation, setRotation] = useState(String(policy.rotation_days))
   const [most, setMost] = useState(policy.most_keys === null ? '' : String(policy.most_keys))
   const [idle, setIdle] = useState(policy.revoke_idle_days === null ? '' : String(policy.revoke_idle_days))
+  const [retention, setRetention] = useState(String(policy.audit_retention_days))
   const [wildcards, setWildcards] = useState(policy.forbid_wildcards ? 'no' : 'yes')
   const [owner, setOwner] = useState(policy.require_owner ? 'yes' : 'no')
-  const [badNumber, setBadNumber] = useState<'rotation' | 'most' | 'idle'>()
+  const [badNumber, setBadNumber] = useState<'rotation' | 'most' | 'idle' | 'retention'>()
   const change = useChange()
   const { isBusy, failure } = change
   const choices = [...new Set([...lives, policy.max_key_days])]
@@ -43,7 +44,7 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
   const save = async () => {
     const found = faultIn(required)
     setFault(found)
-    const bad = faultyNumber({ rotation, most, idle })
+    const bad = faultyNumber({ rotation, most, idle, retention })
     setBadNumber(bad)
     change.setFailure(undefined)
     if (found !== undefined || bad !== undefined) return
@@ -53,6 +54,7 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
       rotation_days: Number(rotation),
       most_keys: most === '' ? null : Number(most),
       revoke_idle_days: idle === '' ? null : Number(idle),
+      audit_retention_days: Number(retention),
       forbid_wildcards: wildcards === 'no',
       require_owner: owner === 'yes',
     }
@@ -132,6 +134,14 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
       />
       <Select label="Wildcard scopes" choices={wildcardChoices} value={wildcards} onChange={setWildcards} />
       <Select label="Owner" choices={ownerChoices} value={owner} onChange={setOwner} />
+      <TextBox
+        label="Keep audit events for days"
+        isNumber
+        value={retention}
+        onChange={setRetention}
+        error={badNumber === 'retention' ? `Enter a whole number ${retentionRange}.` : undefined}
+        help="Older events are deleted for good, soon after you save."
+      />
       <p className="help">Existing keys continue to work, unless they are idle. New and rotated keys must comply.</p>
     </Dialog>
   )
@@ -147,10 +157,15 @@ const ownerChoices = [
   { value: 'yes', label: 'Required' },
 ]
 
-function faultyNumber({ rotation, most, idle }: { rotation: string; most: string; idle: string }) {
+const retentionRange = `from ${auditRetention.min} to ${auditRetention.max.toLocaleString()}`
+
+type Numbers = Readonly<Record<'rotation' | 'most' | 'idle' | 'retention', string>>
+
+function faultyNumber({ rotation, most, idle, retention }: Numbers) {
   if (!isCount(rotation, mostKeyDays)) return 'rotation'
   if (most !== '' && !isCount(most, 1_000_000)) return 'most'
-  return idle === '' || (idle !== '1' && isCount(idle, mostKeyDays)) ? undefined : 'idle'
+  if (idle !== '' && (idle === '1' || !isCount(idle, mostKeyDays))) return 'idle'
+  return isCount(retention, auditRetention.max) && Number(retention) >= auditRetention.min ? undefined : 'retention'
 }
 
 function isCount(text: string, most: number): boolean {

@@ -101,6 +101,17 @@ function Policy() {
                 </span>
               </dd>
             </div>
+            <div>
+              <dt>Audit events</dt>
+              <dd>
+                {policy === undefined ? (
+                  <Skeleton width="6rem" />
+                ) : (
+                  <strong>Kept for {daysInWords(policy.audit_retention_days)}</strong>
+                )}
+                <span className="help">Older events are deleted.</span>
+              </dd>
+            </div>
           </dl>
           <p className="fine-print">
             {policy === undefined ? (
