@@ -52,6 +52,9 @@ async function openConnector({ stack, tenants }: World, name: string, settings: 
   }
 }
 
+/** Between two reads of a list. */
+const longestPauseMs = 15_000
+
 const noLimits = { max_deactivate_pct: 100, max_deactivate: 1000, min_rows: 0, max_change_pct: 100 }
 
 async function openRun({ page, stack }: World, { id }: Pick<Run, 'id'>): Promise<void> {
@@ -193,8 +196,10 @@ export function runTests(world: () => World): void {
   })
 
   test('the lists of runs update automatically, and do not extend the session', async () => {
-    const { page, stack } = world()
-    const { run, approve, id } = await openConnector(world(), 'listed')
+    const { stack } = world()
+    const { context, page } = await world().openFor('harbourline-admin')
+    await page.clock.install()
+    const { run, approve, read, id } = await openConnector(world(), 'listed')
     const rows = ['A', 'B', 'C', 'D'].map((code): Row => [code, 'Noted'])
     const emptied = rows.map(([code]): Row => [code, ''])
     // The state beside the name of the connector on its page.
@@ -216,15 +221,19 @@ export function runTests(world: () => World): void {
       const before = await listed.count()
       page.on('request', note)
       const waiting = await run(changed)
+      await page.clock.fastForward(longestPauseMs)
       await listed.nth(before).waitFor()
       await listed.first().getByText('Needs approval', { exact: true }).waitFor()
       if (path !== '/connectors') await state.getByText('Needs approval', { exact: true }).waitFor()
       await approve(waiting)
+      await expect.poll(async () => (await read(waiting.id)).status).toBe('succeeded')
+      await page.clock.fastForward(longestPauseMs)
       await listed.first().getByText('Done', { exact: true }).waitFor()
       if (path !== '/connectors') await state.getByText('Active', { exact: true }).waitFor()
       page.off('request', note)
       expect(new Set(asked)).toEqual(new Set(['1']))
     }
+    await context.close()
   })
 
   test('a conflict with somebody else’s change of a connector is shown, and the typed text remains', async () => {
