@@ -57,6 +57,62 @@ export type Case = readonly [
   control?: Control,
 ]
 
+/** Evidence has two names in a request. */
+const evidenceCases = (member: 'evidence_id' | 'id'): readonly Case[] => [
+  [
+    'evidence',
+    `evidence of an entry, as \`${member}\``,
+    (at, of) => post(`/findings/${of.ids.findings}/log`, { body: 'b', evidence_refs: [{ ...evidence, [member]: at }] }),
+  ],
+  [
+    'evidence',
+    `evidence of a move, as \`${member}\``,
+    async (at, of) =>
+      post(`/findings/${(await fresh(of)).id}/status`, {
+        to: 'cancelled',
+        reason: 'r',
+        evidence_refs: [{ ...evidence, [member]: at }],
+      }),
+  ],
+  [
+    'evidence',
+    `evidence of a move of a plan, as \`${member}\``,
+    async (at, of) =>
+      post(`/action-plans/${(await freshPlan(of)).id}/status`, {
+        to: 'cancelled',
+        reason: 'r',
+        evidence_refs: [{ ...evidence, [member]: at }],
+      }),
+  ],
+  [
+    'evidence',
+    `evidence of a change of a plan, as \`${member}\``,
+    async (at, of) => {
+      const { id, etag } = await freshPlan(of)
+      return patch(
+        `/action-plans/${id}`,
+        { status: 'cancelled', reason: 'r', evidence_refs: [{ ...evidence, [member]: at }] },
+        etag,
+      )
+    },
+  ],
+  [
+    'evidence',
+    `evidence of a bulk item, as \`${member}\``,
+    async (at, of) => {
+      const { id } = await freshPlan(of)
+      const item = {
+        id,
+        version: 1,
+        status: 'cancelled',
+        reason: 'r',
+        evidence_refs: [{ ...evidence, [member]: at }],
+      }
+      return post('/action-plans/bulk', bulk(item))
+    },
+  ],
+]
+
 /** Requests whose ids are looked up. */
 export const cases: readonly Case[] = [
   ['findings', 'path, expanded', (at) => get(`/findings/${at}?expand=recommendations,action_plans,log,entities`)],
@@ -200,59 +256,8 @@ export const cases: readonly Case[] = [
         'upload-metadata': `${begin['upload-metadata']},metadata ${btoa(JSON.stringify({ test_procedures: [at] }))}`,
       }),
   ],
-  [
-    'evidence',
-    'evidence of an entry',
-    (at, of) =>
-      post(`/findings/${of.ids.findings}/log`, { body: 'b', evidence_refs: [{ ...evidence, evidence_id: at }] }),
-  ],
-  [
-    'evidence',
-    'evidence of a move',
-    async (at, of) =>
-      post(`/findings/${(await fresh(of)).id}/status`, {
-        to: 'cancelled',
-        reason: 'r',
-        evidence_refs: [{ ...evidence, evidence_id: at }],
-      }),
-  ],
-  [
-    'evidence',
-    'evidence of a move of a plan',
-    async (at, of) =>
-      post(`/action-plans/${(await freshPlan(of)).id}/status`, {
-        to: 'cancelled',
-        reason: 'r',
-        evidence_refs: [{ ...evidence, evidence_id: at }],
-      }),
-  ],
-  [
-    'evidence',
-    'evidence of a change of a plan',
-    async (at, of) => {
-      const { id, etag } = await freshPlan(of)
-      return patch(
-        `/action-plans/${id}`,
-        { status: 'cancelled', reason: 'r', evidence_refs: [{ ...evidence, evidence_id: at }] },
-        etag,
-      )
-    },
-  ],
-  [
-    'evidence',
-    'evidence of a bulk item',
-    async (at, of) => {
-      const { id } = await freshPlan(of)
-      const item = {
-        id,
-        version: 1,
-        status: 'cancelled',
-        reason: 'r',
-        evidence_refs: [{ ...evidence, evidence_id: at }],
-      }
-      return post('/action-plans/bulk', bulk(item))
-    },
-  ],
+  ...evidenceCases('evidence_id'),
+  ...evidenceCases('id'),
   ['evidence', 'path of a revision', (at) => post(`/evidence/${at}/revisions?file_name=a.txt`, randomUUID(), text)],
   [
     'evidence',

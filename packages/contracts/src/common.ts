@@ -103,6 +103,14 @@ export function inOneLine(value: string): string {
   return value.replaceAll(/[\s\u0085]+/g, (space) => (lineBreak.test(space) ? ' ' : space)).trim()
 }
 
+/** A member that can be absent. Null means the same, so that clients can send what they have read. */
+export function optionalOrNull<S extends z.ZodType>(schema: S) {
+  return schema
+    .nullable()
+    .transform((value) => value ?? undefined)
+    .optional()
+}
+
 /** Unique for the tenant and the kind of resource. */
 export const externalIdSchema = line(1, 255)
 
@@ -190,7 +198,7 @@ const customName = plainLine(1, 64).refine((name) => name === name.trim(), {
 export const customSchema = z
   .record(customName, z.union([text(0, 4000), z.number(), z.boolean(), z.null()]))
   .refine((fields) => Object.keys(fields).length <= 50, { message: 'must have at most 50 fields' })
-  .meta({ maxProperties: 50 })
+  .meta({ id: 'CustomFields', maxProperties: 50 })
 
 export const namedScopeSchema = z.enum(namedScopes)
 

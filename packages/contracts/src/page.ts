@@ -158,6 +158,8 @@ export function textFilter(item: z.ZodType<string, string>, description: string)
     .meta({ description: `${description}; up to ${maxIds}, repeated or comma-separated` })
 }
 
+export const ownerFilterText = 'Id, e-mail address or name of a person: each finds the same'
+
 /** Repeated keys; any may match. Commas belong to the keys. */
 export function keyFilter(item: z.ZodType<string, string>, description: string) {
   return onceOrRepeated(maxIds, () => ({ one: item }))
@@ -193,5 +195,7 @@ export function idFilter(description: string) {
     .transform(split)
     .pipe(z.array(uuidSchema).min(1).max(maxIds))
     .optional()
-    .meta({ description: `${description}; up to ${maxIds} ids, repeated or comma-separated` })
+    .meta({
+      description: `${description}; up to ${maxIds} ids, repeated or comma-separated`,
+    })
 }

@@ -1,4 +1,5 @@
 import type { ResourceAddress } from '@postern/contracts'
+import type { OwnerFilter } from '@postern/contracts/internal'
 import type { Statement } from '@postern/tenant-db'
 import { z } from 'zod'
 
@@ -150,11 +151,22 @@ export function patternOf(text: string | undefined): string | undefined {
   return text === undefined ? undefined : `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
 }
 
+function lowered(texts: string): string {
+  return `any(array(select lower(named) from unnest(${texts}::text[]) as named))`
+}
+
 /** Case-insensitive. */
-export function ownerMatches(names: string): string {
-  const lowered = `array(select lower(named) from unnest(${names}::text[]) as named)`
-  return `(t.owner ->> 'person_id' = any(${lowered}) or lower(t.owner ->> 'email') = any(${lowered})
-    or lower(t.owner ->> 'name') = any(${lowered}))`
+export function ownedBy(owner: OwnerFilter | undefined): Condition[] {
+  if (owner === undefined) return []
+  return [
+    {
+      values: [owner.identifiers, owner.texts, owner.names],
+      sql: (identifiers = '', texts = '', names = '') =>
+        `(t.owner ->> 'person_id' = ${lowered(identifiers)} or lower(t.owner ->> 'email') = ${lowered(identifiers)}
+          or lower(t.owner ->> 'name') = ${lowered(texts)}
+          or (not t.owner ?| array['person_id', 'email'] and lower(t.owner ->> 'name') = ${lowered(names)}))`,
+    },
+  ]
 }
 
 export function belongsToFindings(addresses: readonly ResourceAddress[] | undefined): Condition[] {

@@ -1,6 +1,7 @@
 import type { RequestInfo } from '@postern/service-kit'
 import type { Deps } from './deps.ts'
 import { referenceCheck } from './reference/check.ts'
+import { type NamingReferences, addressResolver } from './reference/resolve.ts'
 import { createRecorder } from './tracker-log/record.ts'
 import { type NamingPeople, peopleLinker } from './universe/link-people.ts'
 
@@ -9,10 +10,13 @@ type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log'>
 
 /** Call it before the transaction, so that no lock waits. */
 export async function prepareWrites(deps: WriteDeps, request: Request, bodies: Parameters<typeof referenceCheck>[2]) {
-  const [link, assertKnown] = await Promise.all([
-    peopleLinker(deps.universe, request, bodies),
-    referenceCheck(deps, request, bodies),
+  const resolve = await addressResolver(deps.universe, request, bodies)
+  const resolved = bodies.map((body) => resolve(body))
+  const [linkPeople, assertKnown] = await Promise.all([
+    peopleLinker(deps.universe, request, resolved),
+    referenceCheck(deps, request, resolved),
   ])
+  const link = <B extends NamingPeople & NamingReferences>(body: B): B => linkPeople(resolve(body))
   return { link, assertKnown, record: createRecorder(request.context, deps.checkpoints) }
 }
 

@@ -95,6 +95,9 @@ async function total(): Promise<number> {
   return readFindings.parse((await service.call(by(), 'GET', path)).json).length
 }
 
+const inAYear = new Date(Date.now() + 365 * 86_400_000).toISOString().slice(0, 10)
+const findingsAbout = async (address: string, principal = by()) =>
+  readFindings.parse((await service.call(principal, 'GET', `${path}?limit=1000&entity_id=${address}`)).json)
 const named = (ref: EvidenceRef) => ({ evidence_refs: [known, ref] })
 const open = () => ({ ...findingBody(), ...completeFields, entity_ids: [entity], status: 'open' })
 const documented = async (body: object) => findingSchema.parse((await post(path, body)).json)
@@ -118,6 +121,39 @@ describe('what a finding names', () => {
       (await post(path, findingBody({ entity_ids: [id] }))).text.replace(/"instance":"[^"]*"/, '')
     expect(await said(theirs)).toBe(await said(crypto.randomUUID()))
     expect((await post(path, findingBody({ entity_ids: [theirs] }), other)).status).toBe(201)
+  })
+
+  test('can be named by `ref:` and `ext:` addresses, which are stored as ids', async () => {
+    const repeated = await documented({ ...open(), external_id: 'repeated', severity: 'low' })
+    const done = { to: 'risk_accepted', reason: 'r', approver: { name: 'Eve' }, accepted_until: inAYear }
+    expect((await post(`${path}/${repeated.id}/status`, done)).status).toBe(200)
+    const wrong = { entity_ids: ['ext:bank', 'ext:none', 'ref:AE-9999'], test_procedure_id: 'ext:none' }
+    const pointers = ['unknown /entity_ids/1', 'unknown /entity_ids/2', 'unknown /test_procedure_id']
+    expect(refused(await post(path, findingBody(wrong)))).toEqual([422, pointers])
+    for (const repeat of ['ext:none', 'ref:F-1999-0001', crypto.randomUUID()]) {
+      const body = findingBody({ repeat_of_id: repeat })
+      expect(refused(await post(path, body)), repeat).toEqual([422, ['unknown /repeat_of_id']])
+    }
+    const ids = { entity_ids: [entity], test_procedure_id: procedure, repeat_of_id: repeated.id }
+    const addresses = { entity_ids: ['ext:bank', 'ref:AE-0001', entity], test_procedure_id: 'ext:p' }
+    const made = await documented(findingBody({ ...addresses, repeat_of_id: `ref:${repeated.reference}` }))
+    expect(made).toMatchObject(ids)
+    const changed = await patch(`${path}/${made.id}`, { ...addresses, repeat_of_id: 'ext:repeated' })
+    expect(changed.json).toMatchObject({ ...ids, version: made.version })
+    const items = [{ ...findingBody({ ...addresses, repeat_of_id: 'ext:repeated' }), external_id: 'addressed' }]
+    expect((await post(`${path}/bulk`, { items })).json).toMatchObject([{ status: 201 }])
+    expect((await service.call(by(), 'GET', `${path}/ext:addressed`)).json).toMatchObject(ids)
+  })
+
+  test('filters a list by any of its addresses', async () => {
+    const { id } = await documented(open())
+    const expected = await findingsAbout(entity)
+    expect(expected.map((finding) => finding.id)).toContain(id)
+    for (const address of ['ext:bank', 'ref:AE-0001', `ext:bank,ext:none,${entity}`]) {
+      expect(await findingsAbout(address), address).toEqual(expected)
+    }
+    expect(await findingsAbout('ext:none')).toEqual([])
+    expect(await findingsAbout(entity, newTenant())).toEqual([])
   })
 
   test('is looked up once per request, and not at all if nothing is named', async () => {
@@ -156,6 +192,35 @@ describe('what a finding names', () => {
     expect(refused({ json: bad?.problem })).toEqual([422, ['unknown /items/1/entity_ids/1']])
     expect(service.asked.slice(first)).toEqual([{ entity_ids: [entity, theirs], test_procedure_ids: [] }])
   })
+})
+
+describe('evidence that a request names', () => {
+  test('has the names of the log or those of a receipt, but each value once', async () => {
+    const { id } = await documented(findingBody())
+    const { evidence_id: file, sha256, size } = known
+    const entry = async (...refs: object[]) => await post(`${path}/${id}/log`, { body: 'See', evidence_refs: refs })
+    expect(refused(await entry(known, { ...known, id: file }, { sha256, size_bytes: size }))).toEqual([
+      422,
+      ['invalid /evidence_refs/1/evidence_id', 'invalid /evidence_refs/2/evidence_id'],
+    ])
+    expect(refused(await entry({ ...known, size_bytes: size }))).toEqual([422, ['invalid /evidence_refs/0/size']])
+    const sent = [
+      { id: file, sha256, size_bytes: size },
+      { ...known, evidence_id: file.toUpperCase() },
+    ]
+    for (const ref of sent) expect((await entry(ref)).json).toMatchObject({ evidence_refs: [known] })
+  })
+})
+
+test('null in a new finding, plan or recommendation means that the member is absent', async () => {
+  const nothing = { criteria: null, owner: null, repeat_of_id: null, source: null, test_procedure_id: null }
+  const made = await documented(findingBody({ ...nothing, external_id: null, management_response: null }))
+  expect(made).toMatchObject({ ...nothing, external_id: null, management_response: null })
+  expect(refused(await post(path, { ...findingBody(), title: null }))).toEqual([422, ['invalid_type /title']])
+  const plan = { ...planOf(ada), external_id: null, description: null, priority: null, estimated_cost: null }
+  expect((await post(`${path}/${made.id}/action-plans`, plan)).status).toBe(201)
+  const advice = { text: 'Recertify', external_id: null }
+  expect((await post(`${path}/${made.id}/recommendations`, advice)).status).toBe(201)
 })
 
 /** Creates a finding owned by one person, and a plan owned by an inactive one. */

@@ -77,6 +77,7 @@ export async function startFindings(
   const asked: object[] = []
   const logs: string[] = []
   const askable = askableBy(options.references, {
+    isReal: options.universe === true,
     universe: openUniverse({ url: universeUrl, ring: parseKeyRing(universeRing), timeoutMs: 20_000 }),
     evidence: openEvidence({ url: nowhere, ring: parseKeyRing(evidenceRing), timeoutMs: 20_000 }),
     asked,
@@ -177,12 +178,19 @@ export async function startFindings(
 
 function askableBy(
   references: { readonly evidence?: Evidence } | undefined,
-  { universe, evidence, asked }: Pick<Deps, 'universe' | 'evidence'> & { readonly asked: object[] },
+  {
+    isReal,
+    universe,
+    evidence,
+    asked,
+  }: Pick<Deps, 'universe' | 'evidence'> & { readonly isReal: boolean; readonly asked: object[] },
 ): Pick<Deps, 'universe' | 'evidence'> {
   const { evidence: files = evidence } = references ?? {}
   return {
     universe: {
       ...universe,
+      // Without a universe, nobody is known.
+      identify: async (request, texts) => (isReal ? await universe.identify(request, texts) : []),
       unknown: async (request, ids) => {
         asked.push(ids)
         return references === undefined

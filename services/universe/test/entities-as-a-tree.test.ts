@@ -213,6 +213,14 @@ describe('a list of entities', () => {
     await universe.pushTo(tenant, 'people', { people: [{ external_id: 'p', name: 'Ada', email: 'ada@example.com' }] })
     const [ada] = (await get(tenant, '/api/v1/people')).json as { id: string }[]
     expect(await keysOf(tenant, `${path}?owner=${ada?.id}`)).toEqual(['bank'])
+    const owners = { id: { person_id: ada?.id }, name: { name: 'ada' }, other: { email: 'eve@example.com' } }
+    await universe.push(
+      tenant,
+      Object.entries(owners).map(([key, owner]) => row(key, { owner })),
+    )
+    for (const owner of [ada?.id, 'ADA@example.com', 'Ada']) {
+      expect((await keysOf(tenant, `${path}?owner=${owner}`)).toSorted(), owner).toEqual(['bank', 'id', 'name'])
+    }
   })
 
   test.each(['İpek Yılmaz', 'ΟΔΥΣΣΕΥΣ'])(

@@ -169,7 +169,13 @@ describe('pushing test procedures', () => {
       ['TP-0003', 1],
     ])
     expect((await listProcedures(tenant, `?entity_id=${B?.id}`)).length).toBe(0)
-    expect((await listProcedures(tenant, `?entity_id=${A?.id}`)).map(({ external_id }) => external_id)).toEqual(['z'])
+    for (const address of [A?.id, 'ext:A', `ref:${A?.reference}`, `ext:none,${A?.id}`]) {
+      const found = await listProcedures(tenant, `?entity_id=${address}`)
+      expect(
+        found.map(({ external_id }) => external_id),
+        address,
+      ).toEqual(['z'])
+    }
     expect((await pushProcedures(tenant, [procedure('z', { ...full, status: 'in_progress' })])).status).toBe(200)
   })
 })

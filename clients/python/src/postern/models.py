@@ -32,7 +32,7 @@ class ActionPlan(TypedDict):
     is_overdue: bool
     days_overdue: int
     days_late_vs_original: int
-    custom: Dict[str, str | float | bool | None]
+    custom: CustomFields
     created_by: Actor
     created_at: str
     updated_at: str
@@ -52,12 +52,12 @@ class ActionPlanBulkItem(TypedDict, total=False):
     priority: Literal["high", "medium", "low"] | None
     estimated_cost: MoneyPatch | None
     external_url: str | None
-    custom: Dict[str, str | float | bool | None]
+    custom: CustomFieldsInput
     status: Literal["proposed", "approved", "in_progress", "blocked", "implemented", "verified", "rejected", "cancelled"]
     reason: str
     note: str
     verified_by: PersonReferenceInput
-    evidence_refs: List[EvidenceReferenceInput]
+    evidence_refs: List[SentEvidenceReference]
     id: str
     version: int
     finding: str
@@ -203,7 +203,7 @@ class AuditableEntity(TypedDict):
     last_audit_opinion: Literal["satisfactory", "needs_improvement", "unsatisfactory"] | None
     regulatory_next_due: str | None
     next_audit_due: str | None
-    custom: Dict[str, str | float | bool | None]
+    custom: CustomFields
     source: EntitySource | None
     created_by: Actor
     created_at: str
@@ -303,7 +303,7 @@ class ChangeActionPlanStatus(_ChangeActionPlanStatusRequired, total=False):
     note: str
     percent_complete: int
     verified_by: PersonReferenceInput
-    evidence_refs: List[EvidenceReferenceInput]
+    evidence_refs: List[SentEvidenceReference]
 
 
 class _ChangeFindingStatusRequired(TypedDict):
@@ -316,7 +316,7 @@ class ChangeFindingStatus(_ChangeFindingStatusRequired, total=False):
     approver: PersonReferenceInput
     accepted_until: str
     validated_by: PersonReferenceInput
-    evidence_refs: List[EvidenceReferenceInput]
+    evidence_refs: List[SentEvidenceReference]
 
 
 class _ChangeKeysRequired(TypedDict):
@@ -435,13 +435,13 @@ class _CreateActionPlanRequired(TypedDict):
 
 
 class CreateActionPlan(_CreateActionPlanRequired, total=False):
-    external_id: str
-    description: str
+    external_id: str | None
+    description: str | None
     recommendation_ids: List[str]
-    priority: Literal["high", "medium", "low"]
-    estimated_cost: MoneyInput
-    external_url: str
-    custom: Dict[str, str | float | bool | None]
+    priority: Literal["high", "medium", "low"] | None
+    estimated_cost: MoneyInput | None
+    external_url: str | None
+    custom: CustomFieldsInput
 
 
 class _CreateApiKeyRequired(TypedDict):
@@ -489,26 +489,26 @@ class _CreateFindingRequired(TypedDict):
 
 
 class CreateFinding(_CreateFindingRequired, total=False):
-    external_id: str
-    criteria: str
-    cause: str
-    consequence: str
-    corrective_action: str
-    cause_category: Literal["people", "process", "system", "governance", "third_party", "data", "other"]
+    external_id: str | None
+    criteria: str | None
+    cause: str | None
+    consequence: str | None
+    corrective_action: str | None
+    cause_category: Literal["people", "process", "system", "governance", "third_party", "data", "other"] | None
     type: Literal["control_deficiency", "noncompliance", "observation", "exception", "improvement"]
-    deficiency_class: Literal["deficiency", "significant_deficiency", "material_weakness"]
-    coso_component: Literal["control_environment", "risk_assessment", "control_activities", "information_communication", "monitoring"]
+    deficiency_class: Literal["deficiency", "significant_deficiency", "material_weakness"] | None
+    coso_component: Literal["control_environment", "risk_assessment", "control_activities", "information_communication", "monitoring"] | None
     status: Literal["draft", "open"]
     entity_ids: List[str]
-    owner: PersonReferenceInput
+    owner: PersonReferenceInput | None
     identified_date: str
     target_date: str
-    repeat_of_id: str
-    source: Literal["internal_audit", "external_audit", "regulator", "self_identified", "monitoring", "other"]
-    engagement_ref: str
-    test_procedure_id: str
-    management_response: ManagementResponseInput
-    custom: Dict[str, str | float | bool | None]
+    repeat_of_id: str | None
+    source: Literal["internal_audit", "external_audit", "regulator", "self_identified", "monitoring", "other"] | None
+    engagement_ref: str | None
+    test_procedure_id: str | None
+    management_response: ManagementResponseInput | None
+    custom: CustomFieldsInput
 
 
 class _CreateLogEntryRequired(TypedDict):
@@ -520,7 +520,7 @@ class CreateLogEntry(_CreateLogEntryRequired, total=False):
     occurred_at: str
     corrects_seq: int
     on_behalf_of: str
-    evidence_refs: List[EvidenceReferenceInput]
+    evidence_refs: List[SentEvidenceReference]
 
 
 class _CreateRecommendationRequired(TypedDict):
@@ -528,9 +528,9 @@ class _CreateRecommendationRequired(TypedDict):
 
 
 class CreateRecommendation(_CreateRecommendationRequired, total=False):
-    external_id: str
+    external_id: str | None
     priority: Literal["high", "medium", "low"]
-    custom: Dict[str, str | float | bool | None]
+    custom: CustomFieldsInput
 
 
 class _CreateWebhookRequired(TypedDict):
@@ -620,7 +620,7 @@ class DocumentedFinding(TypedDict):
     accepted_by: PersonReference | None
     is_acceptance_expired: bool
     validated_by: PersonReference | None
-    custom: Dict[str, str | float | bool | None]
+    custom: CustomFields
     created_by: Actor
     created_at: str
     updated_at: str
@@ -760,12 +760,6 @@ class EvidenceReference(TypedDict):
     size: int
 
 
-class EvidenceReferenceInput(TypedDict):
-    evidence_id: str
-    sha256: str
-    size: int
-
-
 class EvidenceReview(TypedDict):
     verdict: Literal["reviewed", "rejected"]
     reason: str
@@ -805,7 +799,7 @@ class _ExpandedAuditableEntityRequired(TypedDict):
     last_audit_opinion: Literal["satisfactory", "needs_improvement", "unsatisfactory"] | None
     regulatory_next_due: str | None
     next_audit_due: str | None
-    custom: Dict[str, str | float | bool | None]
+    custom: CustomFields
     source: EntitySource | None
     created_by: Actor
     created_at: str
@@ -865,7 +859,7 @@ class _ExpandedFindingRequired(TypedDict):
     accepted_by: PersonReference | None
     is_acceptance_expired: bool
     validated_by: PersonReference | None
-    custom: Dict[str, str | float | bool | None]
+    custom: CustomFields
     created_by: Actor
     created_at: str
     updated_at: str
@@ -963,7 +957,7 @@ class Finding(TypedDict):
     accepted_by: PersonReference | None
     is_acceptance_expired: bool
     validated_by: PersonReference | None
-    custom: Dict[str, str | float | bool | None]
+    custom: CustomFields
     created_by: Actor
     created_at: str
     updated_at: str
@@ -992,7 +986,7 @@ class FindingBulkItem(TypedDict, total=False):
     engagement_ref: str | None
     test_procedure_id: str | None
     management_response: ManagementResponsePatch | None
-    custom: Dict[str, str | float | bool | None]
+    custom: CustomFieldsInput
     id: str
     version: int
     status: Literal["draft", "open"]
@@ -1730,7 +1724,7 @@ class Recommendation(TypedDict):
     response: Literal["pending", "accepted", "partially_accepted", "rejected"]
     response_rationale: str | None
     status: Literal["submitted", "accepted", "rejected", "implemented", "verified", "superseded"]
-    custom: Dict[str, str | float | bool | None]
+    custom: CustomFields
     created_by: Actor
     created_at: str
     updated_at: str
@@ -1847,7 +1841,18 @@ class SentEntity(_SentEntityRequired, total=False):
     last_audit_date: str
     last_audit_opinion: Literal["satisfactory", "needs_improvement", "unsatisfactory"]
     regulatory_next_due: str
-    custom: Dict[str, str | float | bool | None]
+    custom: CustomFieldsInput
+
+
+class _SentEvidenceReferenceRequired(TypedDict):
+    sha256: str
+
+
+class SentEvidenceReference(_SentEvidenceReferenceRequired, total=False):
+    evidence_id: str
+    id: str
+    size: int
+    size_bytes: int
 
 
 class _SentHierarchyRequired(TypedDict):
@@ -1921,7 +1926,7 @@ class SentTestProcedure(_SentTestProcedureRequired, total=False):
     due_date: str
     status: Literal["not_started", "in_progress", "in_review", "completed"]
     conclusion: Literal["effective", "ineffective", "no_population", "not_concluded"]
-    custom: Dict[str, str | float | bool | None]
+    custom: CustomFieldsInput
 
 
 class SyncRunFailure(TypedDict):
@@ -2011,7 +2016,7 @@ class TestProcedure(TypedDict):
     status: Literal["not_started", "in_progress", "in_review", "completed"]
     conclusion: Literal["effective", "ineffective", "no_population", "not_concluded"] | None
     evidence_count: int
-    custom: Dict[str, str | float | bool | None]
+    custom: CustomFields
     created_by: Actor
     created_at: str
     updated_at: str
@@ -2042,12 +2047,12 @@ class UpdateActionPlan(TypedDict, total=False):
     priority: Literal["high", "medium", "low"] | None
     estimated_cost: MoneyPatch | None
     external_url: str | None
-    custom: Dict[str, str | float | bool | None]
+    custom: CustomFieldsInput
     status: Literal["proposed", "approved", "in_progress", "blocked", "implemented", "verified", "rejected", "cancelled"]
     reason: str
     note: str
     verified_by: PersonReferenceInput
-    evidence_refs: List[EvidenceReferenceInput]
+    evidence_refs: List[SentEvidenceReference]
 
 
 class UpdateApiKey(TypedDict, total=False):
@@ -2085,7 +2090,7 @@ class UpdateFinding(TypedDict, total=False):
     engagement_ref: str | None
     test_procedure_id: str | None
     management_response: ManagementResponsePatch | None
-    custom: Dict[str, str | float | bool | None]
+    custom: CustomFieldsInput
 
 
 class UpdateKeyPolicy(TypedDict, total=False):
@@ -2106,7 +2111,7 @@ class UpdateRecommendation(TypedDict, total=False):
     response: RecommendationDecision
     response_rationale: str | None
     status: Literal["implemented", "verified", "superseded"]
-    custom: Dict[str, str | float | bool | None]
+    custom: CustomFieldsInput
 
 
 class UpdateWebhook(TypedDict, total=False):
@@ -2163,6 +2168,8 @@ class WebhookDelivery(TypedDict):
 
 
 ChangeAction = Literal["created", "updated", "deleted"]
+CustomFields = Dict[str, str | float | bool | None]
+CustomFieldsInput = Dict[str, str | float | bool | None]
 FindingsSummary = List[FindingsSummaryValueItem]
 JsonValue = Any
 KeyOwnerChoice = KeyOwnerChoiceValue | KeyOwnerChoiceValue2

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { dateSchema, line, momentSchema, uuidSchema } from '../common.ts'
-import { idFilter, anyOf, fieldsOf, pageQuery } from '../page.ts'
+import { addressFilter, anyOf, fieldsOf, pageQuery } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import {
   custodyEventSchema,
@@ -38,7 +38,7 @@ export const listEvidenceFiles = defineRoute({
     sha256: senderDigestSchema.optional(),
     retention_over: z.enum(['true', 'false']).optional().meta({ description: '`true`: files that can be purged' }),
     legal_hold: z.enum(['true', 'false']).optional().meta({ description: '`true`: files under a legal hold' }),
-    test_procedure_id: idFilter('Files that are attached to one of the test procedures'),
+    test_procedure_id: addressFilter('Files that are attached to one of the test procedures'),
     received_after: momentSchema.optional(),
     received_before: momentSchema.optional(),
     evidence_from: dateSchema.optional().meta({ description: 'Files whose `evidence_date` is this day or later' }),

@@ -8,11 +8,12 @@ import {
   personPatchSchema,
   personRefSchema,
   nonBlankText,
+  optionalOrNull,
   text,
   timestampSchema,
   uuidSchema,
 } from '../common.ts'
-import { evidenceRefSchema } from './finding.ts'
+import { sentEvidenceRefSchema } from './finding.ts'
 
 export const actionPlanStatuses = [
   'proposed',
@@ -112,21 +113,21 @@ const recommendationIdsSchema = z
 
 export const createActionPlanBodySchema = z
   .strictObject({
-    external_id: externalIdSchema.optional(),
+    external_id: optionalOrNull(externalIdSchema),
     title: line(1, 255),
-    description: text(0, 20_000).optional(),
+    description: optionalOrNull(text(0, 20_000)),
     owner: personRefSchema,
     due_date: dateSchema.meta({ description: 'Not before the finding was identified' }),
     recommendation_ids: recommendationIdsSchema.default([]),
-    priority: z.enum(actionPlanPriorities).optional(),
-    estimated_cost: moneySchema.optional(),
-    external_url: httpsUrlSchema.optional(),
+    priority: optionalOrNull(z.enum(actionPlanPriorities)),
+    estimated_cost: optionalOrNull(moneySchema),
+    external_url: optionalOrNull(httpsUrlSchema),
     custom: customSchema.optional(),
   })
   .meta({ id: 'CreateActionPlan' })
 export type CreateActionPlan = z.output<typeof createActionPlanBodySchema>
 
-const evidenceRefs = z.array(evidenceRefSchema).max(50)
+const evidenceRefs = z.array(sentEvidenceRefSchema).max(50)
 
 /** A recursive merge patch (RFC 7396). `status` follows the rules of `POST /action-plans/{id}/status`. */
 export const updateActionPlanBodySchema = z

@@ -1,6 +1,15 @@
 import { z } from 'zod'
 import { dateSchema, resourceAddressSchema } from '../common.ts'
-import { idFilter, anyOf, textFilter, expandedPages, fieldsOf, mostExpanded, pageQuery, updatedSince } from '../page.ts'
+import {
+  addressFilter,
+  anyOf,
+  textFilter,
+  expandedPages,
+  fieldsOf,
+  mostExpanded,
+  pageQuery,
+  updatedSince,
+} from '../page.ts'
 import { defineRoute } from '../route.ts'
 import { hierarchyKeySchema, nodeAddressSchema } from '../universe/hierarchy.ts'
 import { expandedFindingSchema, expansions } from './expanded-finding.ts'
@@ -92,7 +101,7 @@ const findingFilters = {
   ref: textFilter(z.string().regex(/^F-[0-9-]{1,40}$/), 'The finding with this reference, such as `F-2026-0042`'),
   type: anyOf(findingTypes).optional(),
   source: anyOf(findingSources).optional(),
-  entity_id: idFilter('Findings that concern one of the entities'),
+  entity_id: addressFilter('Findings that concern one of the entities'),
   subtree_of: z.union([resourceAddressSchema, nodeAddressSchema]).optional().meta({
     description:
       'Findings about the entity or one below it. With `hierarchy`, a node of it: findings about entities of the node or one below.',

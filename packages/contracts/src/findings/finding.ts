@@ -8,11 +8,13 @@ import {
   personPatchSchema,
   personRefSchema,
   nonBlankText,
+  optionalOrNull,
   text,
   timestampSchema,
+  resourceAddressSchema,
   uuidSchema,
 } from '../common.ts'
-import { conditional, memberIs } from '../conditional-schema.ts'
+import { conditional, memberIs, requiredMembers } from '../conditional-schema.ts'
 
 export const severities = ['critical', 'high', 'medium', 'low'] as const
 export const findingTypes = ['control_deficiency', 'noncompliance', 'observation', 'exception', 'improvement'] as const
@@ -153,39 +155,39 @@ export const findingStubSchema = z
 export type FindingStub = z.infer<typeof findingStubSchema>
 
 const entityIdsSchema = z
-  .array(uuidSchema)
+  .array(resourceAddressSchema)
   .max(50)
   .refine((ids) => new Set(ids).size === ids.length, { message: 'must not repeat an entity' })
-  .meta({ uniqueItems: true, description: 'Auditable entities of the universe' })
+  .meta({ uniqueItems: true, description: 'Auditable entities of the universe: ids, `ref:` or `ext:` addresses' })
 
 export const createFindingBodySchema = z
   .strictObject({
-    external_id: externalIdSchema.optional(),
+    external_id: optionalOrNull(externalIdSchema),
     title: line(1, 255),
     condition: nonBlankText(100_000),
-    criteria: longText.optional(),
-    cause: longText.optional(),
-    consequence: longText.optional(),
-    corrective_action: longText.optional(),
-    cause_category: z.enum(causeCategories).optional(),
+    criteria: optionalOrNull(longText),
+    cause: optionalOrNull(longText),
+    consequence: optionalOrNull(longText),
+    corrective_action: optionalOrNull(longText),
+    cause_category: optionalOrNull(z.enum(causeCategories)),
     severity: z.enum(severities),
     type: z.enum(findingTypes).default('control_deficiency'),
-    deficiency_class: z.enum(deficiencyClasses).optional(),
-    coso_component: z.enum(cosoComponents).optional(),
+    deficiency_class: optionalOrNull(z.enum(deficiencyClasses)),
+    coso_component: optionalOrNull(z.enum(cosoComponents)),
     status: z.enum(['draft', 'open']).default('draft'),
     entity_ids: entityIdsSchema.default([]),
-    owner: personRefSchema.optional(),
+    owner: optionalOrNull(personRefSchema),
     identified_date: dateSchema
       .optional()
       .meta({ description: 'Default: today (UTC). At most tomorrow (UTC), because days start earlier in the east' }),
     target_date: dateSchema
       .optional()
       .meta({ description: 'Default: 30, 90, 180 or 365 days after identification, by severity' }),
-    repeat_of_id: uuidSchema.optional(),
-    source: z.enum(findingSources).optional(),
-    engagement_ref: line(1, 255).optional(),
-    test_procedure_id: uuidSchema.optional().meta({ description: 'A test procedure of the universe' }),
-    management_response: managementResponseSchema.optional(),
+    repeat_of_id: optionalOrNull(resourceAddressSchema),
+    source: optionalOrNull(z.enum(findingSources)),
+    engagement_ref: optionalOrNull(line(1, 255)),
+    test_procedure_id: optionalOrNull(resourceAddressSchema),
+    management_response: optionalOrNull(managementResponseSchema),
     custom: customSchema.optional(),
   })
   .meta({ id: 'CreateFinding' })
@@ -212,10 +214,13 @@ export const updateFindingBodySchema = z
     owner: personPatchSchema.nullable().optional(),
     identified_date: dateSchema.optional().meta({ description: 'Only in a draft' }),
     target_date: dateSchema.optional(),
-    repeat_of_id: uuidSchema.nullable().optional().meta({ description: 'Only in a draft' }),
+    repeat_of_id: resourceAddressSchema
+      .nullable()
+      .optional()
+      .meta({ description: 'An id, `ref:` or `ext:` address. Only in a draft' }),
     source: z.enum(findingSources).nullable().optional(),
     engagement_ref: line(1, 255).nullable().optional(),
-    test_procedure_id: uuidSchema.nullable().optional(),
+    test_procedure_id: resourceAddressSchema.nullable().optional(),
     management_response: managementResponsePatchSchema.nullable().optional(),
     custom: customSchema.optional().meta({ description: 'Replaces single fields; null removes one' }),
   })
@@ -236,6 +241,44 @@ export const evidenceRefSchema = z
   })
 export type EvidenceRef = z.infer<typeof evidenceRefSchema>
 
+const onlyOneSize = conditional(
+  requiredMembers('size'),
+  { not: requiredMembers('size_bytes') },
+  requiredMembers('size_bytes'),
+)
+
+/** Also with the names that a receipt uses. */
+export const sentEvidenceRefSchema = z
+  .strictObject({
+    evidence_id: uuidSchema.optional(),
+    id: uuidSchema.optional(),
+    sha256: evidenceRefSchema.shape.sha256,
+    size: evidenceRefSchema.shape.size.optional(),
+    size_bytes: evidenceRefSchema.shape.size.optional(),
+  })
+  .transform(({ sha256, ...names }, { addIssue }): EvidenceRef => {
+    const id = names.evidence_id ?? names.id
+    const size = names.size ?? names.size_bytes
+    if (id === undefined || (names.evidence_id !== undefined && names.id !== undefined)) {
+      addIssue({ code: 'custom', path: ['evidence_id'], message: 'must be given once, as `evidence_id` or `id`' })
+    }
+    if (size === undefined || (names.size !== undefined && names.size_bytes !== undefined)) {
+      addIssue({ code: 'custom', path: ['size'], message: 'must be given once, as `size` or `size_bytes`' })
+    }
+    return { evidence_id: id ?? '', sha256, size: size ?? 0 }
+  })
+  .meta({
+    id: 'SentEvidenceReference',
+    description:
+      'Evidence with the values of its receipt: the id as `evidence_id` or `id`, the size as `size` or `size_bytes`.',
+    examples: [{ id: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001', sha256: 'a'.repeat(64), size_bytes: 48_213 }],
+    ...conditional(
+      requiredMembers('evidence_id'),
+      { not: requiredMembers('id'), ...onlyOneSize },
+      { ...requiredMembers('id'), ...onlyOneSize },
+    ),
+  })
+
 export const changeFindingStatusBodySchema = z
   .strictObject({
     to: z.enum(findingStatuses),
@@ -247,7 +290,7 @@ export const changeFindingStatusBodySchema = z
       description:
         'The person who validated the remedy, not the owner. Must have an identifier of the same kind as the owner',
     }),
-    evidence_refs: z.array(evidenceRefSchema).max(50).default([]).meta({
+    evidence_refs: z.array(sentEvidenceRefSchema).max(50).default([]).meta({
       description:
         'Required to close a critical or high finding: evidence of the remedy, here or in its log since it was last reopened or its validation failed',
     }),

@@ -4,6 +4,7 @@ import {
   customSchema,
   externalIdSchema,
   nonBlankText,
+  optionalOrNull,
   text,
   timestampSchema,
   uuidSchema,
@@ -47,7 +48,7 @@ export type RecommendationStub = z.infer<typeof recommendationStubSchema>
 
 export const createRecommendationBodySchema = z
   .strictObject({
-    external_id: externalIdSchema.optional(),
+    external_id: optionalOrNull(externalIdSchema),
     text: nonBlankText(20_000),
     priority: z.enum(recommendationPriorities).optional().meta({ description: 'Default: derived from the severity' }),
     custom: customSchema.optional(),

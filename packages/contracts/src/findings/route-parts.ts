@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { externalIdSchema, line, resourceAddressSchema } from '../common.ts'
-import { keyFilter, textFilter } from '../page.ts'
+import { keyFilter, ownerFilterText, textFilter } from '../page.ts'
 
 export const read = { kind: 'scope', scope: 'read:findings' } as const
 export const write = { kind: 'scope', scope: 'write:findings' } as const
@@ -10,5 +10,5 @@ export const patchTypes = ['application/merge-patch+json', 'application/json'] a
 
 export const yesOrNo = z.enum(['true', 'false']).optional()
 export const search = line(2, 200).optional().meta({ description: 'Consecutive words of a text, case-insensitive' })
-export const ownerFilter = textFilter(line(1, 254), 'Id, e-mail address or name of a person')
+export const ownerFilter = textFilter(line(1, 254), ownerFilterText)
 export const externalIdFilter = keyFilter(externalIdSchema, 'The one with this key of the integrator’s own')

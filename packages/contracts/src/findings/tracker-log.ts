@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { createdBySchema, line, momentSchema, nonBlankText, timestampSchema, uuidSchema } from '../common.ts'
 import { conditional, memberIs, requiredMembers } from '../conditional-schema.ts'
-import { evidenceRefSchema } from './finding.ts'
+import { evidenceRefSchema, sentEvidenceRefSchema } from './finding.ts'
 
 export const logKinds = [
   'created',
@@ -64,7 +64,7 @@ export const createLogEntryBodySchema = z
       .optional()
       .meta({ description: 'The entry that a correction corrects' }),
     on_behalf_of: line(1, 255).optional(),
-    evidence_refs: z.array(evidenceRefSchema).max(50).default([]),
+    evidence_refs: z.array(sentEvidenceRefSchema).max(50).default([]),
   })
   .refine((entry) => (entry.kind === 'correction') === (entry.corrects_seq !== undefined), {
     path: ['corrects_seq'],

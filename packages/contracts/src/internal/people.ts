@@ -13,3 +13,33 @@ export const lookupPeopleAnswerSchema = z.strictObject({
   people: z.array(z.strictObject({ email: z.string(), person_id: uuidSchema })),
 })
 export type LookupPeopleAnswer = z.infer<typeof lookupPeopleAnswerSchema>
+
+/** `POST /internal/v1/people/identify` (findings → universe): ids, e-mail addresses or names, in any case. */
+export const identifyPeopleBodySchema = z.strictObject({
+  texts: z.array(z.string().min(1).max(255)).min(1).max(maxLookedUpPeople),
+})
+
+/** The people with one of the texts. `is_only_one`: nobody else has the name. */
+export const identifyPeopleAnswerSchema = z.strictObject({
+  people: z.array(
+    z.strictObject({ person_id: uuidSchema, email: z.string().nullable(), name: z.string(), is_only_one: z.boolean() }),
+  ),
+})
+export type IdentifiedPerson = z.infer<typeof identifyPeopleAnswerSchema>['people'][number]
+
+/** Selects what people own, whether it names them by id, e-mail address or name. */
+export interface OwnerFilter {
+  readonly texts: readonly string[]
+  /** The texts, and the ids and e-mail addresses of the people. */
+  readonly identifiers: readonly string[]
+  /** Names that only one person has, for owners that have only a name. */
+  readonly names: readonly string[]
+}
+
+export function ownerFilterOf(texts: readonly string[], people: readonly IdentifiedPerson[]): OwnerFilter {
+  return {
+    texts,
+    identifiers: [...texts, ...people.flatMap(({ person_id: id, email }) => (email === null ? [id] : [id, email]))],
+    names: people.filter((person) => person.is_only_one).map(({ name }) => name),
+  }
+}

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { uuidSchema } from '../common.ts'
+import { resourceAddressSchema, uuidSchema } from '../common.ts'
 import { maxBulkItems } from '../findings/bulk.ts'
 import { evidenceRefSchema } from '../findings/finding.ts'
 
@@ -26,6 +26,20 @@ export const unknownReferencesAnswerSchema = z.strictObject({
   person_ids: z.array(uuidSchema).optional(),
 })
 export type UnknownReferences = z.infer<typeof unknownReferencesAnswerSchema>
+
+/** `POST /internal/v1/references/resolve` (findings → universe). */
+export const resolveReferencesBodySchema = z.strictObject({
+  entities: z.array(resourceAddressSchema).max(maxReferences),
+  test_procedures: z.array(resourceAddressSchema).max(maxBulkItems),
+})
+export type AskedAddresses = z.infer<typeof resolveReferencesBodySchema>
+
+/** One id per address, in order; null if missing. */
+export const resolveReferencesAnswerSchema = z.strictObject({
+  entities: z.array(uuidSchema.nullable()),
+  test_procedures: z.array(uuidSchema.nullable()),
+})
+export type ResolvedAddresses = z.infer<typeof resolveReferencesAnswerSchema>
 
 /** `POST /internal/v1/evidence/unknown` (findings → evidence). */
 export const unknownEvidenceBodySchema = z.strictObject({

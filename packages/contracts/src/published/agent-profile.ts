@@ -64,7 +64,18 @@ const omittedParameters = new Set([
 ])
 
 /** Long, and of no use to an agent: the API checks what it sends. */
-const notes = new Set(['example', 'examples', 'pattern', 'x-columns'])
+const notes = new Set([
+  'example',
+  'examples',
+  'pattern',
+  'x-columns',
+  'if',
+  'then',
+  'else',
+  'minLength',
+  'minItems',
+  'maxItems',
+])
 
 const introduction =
   'The operations of Postern for an AI agent, each with when to use it. Send `Authorization: ApiKey <key>`. ' +

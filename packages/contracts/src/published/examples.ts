@@ -12,7 +12,7 @@ export function shareExamples(operations: readonly Json[], shared: SharedExample
   }
   const share = (media: unknown): unknown => {
     const { example } = asJson(media)
-    const name = schemaNameOf(asJson(media)['schema'])
+    const name = nameOf(asJson(media)['schema'])
     const key = keyOf(asJson(media))
     if (name === undefined || key === undefined || (counts.get(key) ?? 0) < 2) return media
     if (shared.has(name) && JSON.stringify(shared.get(name)) !== JSON.stringify({ value: example })) return media
@@ -28,6 +28,12 @@ export function shareExamples(operations: readonly Json[], shared: SharedExample
   }))
 }
 
+/** Also of a list of one schema. */
+function nameOf(schema: unknown): string | undefined {
+  const item = schemaNameOf(asJson(schema)['items'])
+  return schemaNameOf(schema) ?? (item === undefined ? undefined : `${item}List`)
+}
+
 function mediaOf(operation: Json): Json[] {
   return Object.values(asJson(operation['responses'])).flatMap((response) =>
     Object.values(asJson(asJson(response)['content'])).map(asJson),
@@ -35,6 +41,6 @@ function mediaOf(operation: Json): Json[] {
 }
 
 function keyOf({ schema, example }: Json): string | undefined {
-  const name = schemaNameOf(schema)
+  const name = nameOf(schema)
   return name === undefined || example === undefined ? undefined : `${name} ${JSON.stringify(example)}`
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { emailSchema } from '../email.ts'
 import { dateSchema, externalIdSchema, line, unnumberedAddressSchema } from '../common.ts'
-import { idFilter, keyFilter, anyOf, textFilter, fieldsOf, pageQuery, updatedSince } from '../page.ts'
+import { addressFilter, keyFilter, anyOf, textFilter, fieldsOf, pageQuery, updatedSince } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import { personSchema } from './person.ts'
 import { addressed, base, search } from './route-parts.ts'
@@ -37,7 +37,7 @@ export const listTestProcedures = defineRoute({
     method: anyOf(testMethods).optional(),
     test_type: anyOf(testTypes).optional(),
     conclusion: anyOf(testConclusions).optional(),
-    entity_id: idFilter('Procedures that test one of the entities'),
+    entity_id: addressFilter('Procedures that test one of the entities'),
     engagement_ref: textFilter(line(1, 255), 'Reference of an engagement'),
     control_ref: textFilter(line(1, 255), 'Reference of a control'),
     due_before: dateSchema.optional(),

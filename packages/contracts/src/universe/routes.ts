@@ -15,6 +15,7 @@ import {
   addressFilter,
   idFilter,
   keyFilter,
+  ownerFilterText,
   anyOf,
   textFilter,
   expandedPages,
@@ -227,7 +228,7 @@ export const listEntities = defineRoute({
     hierarchy: hierarchyKeySchema
       .optional()
       .meta({ description: 'Entities that belong to an active node of the hierarchy' }),
-    owner: textFilter(line(1, 255), 'Id, e-mail address or name of a person'),
+    owner: textFilter(line(1, 255), ownerFilterText),
     risk_rating: anyOf(riskRatings)
       .optional()
       .meta({ description: 'The residual rating, or the inherent one if there is no residual rating' }),

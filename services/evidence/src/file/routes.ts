@@ -17,7 +17,7 @@ import {
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Config } from '../config.ts'
 import type { Deps } from '../deps.ts'
-import { requireUnlocked } from '../test-procedure/check.ts'
+import { requireUnlocked, testProcedureIds } from '../test-procedure/check.ts'
 import { findReplaceable } from '../upload/attachment-store.ts'
 import { actorOf } from '../upload/record.ts'
 import { finalizeBlob } from '../upload/finalize-blob.ts'
@@ -34,7 +34,7 @@ export function fileRoutes(
     source: answering,
     exportBatch,
     key: () => uuidSchema,
-    asked: listOf,
+    asked: async (input) => await listOf(input, universe),
     list: async (tx, { filter, order }, place) => await listFiles(tx, filter, { order, ...place }),
     count: async (tx, { filter }) => await countFiles(tx, filter),
     keyOf: ({ id }) => id,
@@ -122,14 +122,14 @@ const exportBatch = 250
 
 const notInQuarantine = { detail: 'The file is not in quarantine.' }
 
-function listOf(input: ContractInput<typeof listRoute>) {
+async function listOf(input: ContractInput<typeof listRoute>, universe: Deps['universe']) {
   const { status, sha256, retention_over: over, legal_hold: hold, sort, ...query } = input.query
   const filter = {
     status,
     sha256,
     retentionOver: isAsked(over),
     legalHold: isAsked(hold),
-    testProcedureIds: query.test_procedure_id,
+    testProcedureIds: query.test_procedure_id && (await testProcedureIds(universe, input, query.test_procedure_id)),
     receivedAfter: query.received_after === undefined ? undefined : new Date(query.received_after),
     receivedBefore: query.received_before === undefined ? undefined : new Date(query.received_before),
     evidenceFrom: query.evidence_from,

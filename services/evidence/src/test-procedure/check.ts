@@ -49,6 +49,21 @@ export async function requireUnlocked(
   }
 }
 
+/** Returns the ids of the test procedures that exist. */
+export async function testProcedureIds(
+  universe: Universe,
+  request: Asker,
+  addresses: readonly string[],
+): Promise<readonly string[]> {
+  const ids = addresses.filter((address) => !address.includes(':'))
+  const named = addresses.filter((address) => address.includes(':'))
+  for (let at = 0; at < named.length; at += maxTestProceduresAtOnce) {
+    const found = await ask(universe, request, named.slice(at, at + maxTestProceduresAtOnce))
+    ids.push(...found.flatMap((procedure) => procedure?.id ?? []))
+  }
+  return ids
+}
+
 /** Returns the test procedures that are still open after a long upload. */
 export async function openTestProcedures(
   universe: Universe,

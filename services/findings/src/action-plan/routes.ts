@@ -14,6 +14,7 @@ import type { Tx } from '@postern/tenant-db'
 import { findFeedMark, findUpdatedSince } from '../updated-since/store.ts'
 import type { Deps } from '../deps.ts'
 import { prepareWrite } from '../prepare-write.ts'
+import { ownersOfFilter } from '../universe/filter.ts'
 import { getFindingId } from '../finding/get-finding-id.ts'
 import { lockFinding } from '../finding/store.ts'
 import { actorOf, assertVersion, entityTag, invalidContent, mayRead, requireIfMatch } from '../request.ts'
@@ -35,7 +36,7 @@ export function actionPlanRoutes(
   app: App,
   deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'universe' | 'evidence'>,
 ): void {
-  const { db, now } = deps
+  const { db, now, universe } = deps
   const today = (): string => now().toISOString().slice(0, 10)
   const showWritten = (input: Pick<ContractInput<typeof updateRoute>, 'context' | 'answer'>, stored: StoredPlan) => {
     const day = today()
@@ -45,14 +46,14 @@ export function actionPlanRoutes(
 
   const list = async (
     findings: readonly ResourceAddress[] | undefined,
-    input: { readonly query: ListQuery } & Pick<ContractInput<typeof listRoute>, 'context'>,
+    input: { readonly query: ListQuery } & Pick<ContractInput<typeof listRoute>, 'context' | 'requestId'>,
   ) => {
     const { query } = input
     const day = today()
     const filter = {
       status: query.status,
       findings,
-      owner: query.owner,
+      owner: await ownersOfFilter(query.owner, input, universe),
       overdue: query.overdue === undefined ? undefined : { is: query.overdue === 'true', on: day },
       dueAfter: query.due_after,
       dueBefore: query.due_before,

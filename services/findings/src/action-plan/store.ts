@@ -1,3 +1,4 @@
+import type { OwnerFilter } from '@postern/contracts/internal'
 import type { ActionPlan, CreateActionPlan, CreatedBy, PersonRef, ResourceAddress } from '@postern/contracts'
 import type { actionPlanSorts } from '@postern/contracts'
 import { type Tx, statement } from '@postern/tenant-db'
@@ -8,7 +9,7 @@ import {
   keysetList,
   listStatement,
   belongsToFindings,
-  ownerMatches,
+  ownedBy,
   patternOf,
   timeOf,
   when,
@@ -24,7 +25,7 @@ export interface ActionPlanFilter {
   readonly status?: readonly ActionPlan['status'][] | undefined
   readonly updatedSince?: Date | undefined
   readonly findings?: readonly ResourceAddress[] | undefined
-  readonly owner?: readonly string[] | undefined
+  readonly owner?: OwnerFilter | undefined
   /** Whether the plan is overdue on a day (UTC). */
   readonly overdue?: { readonly is: boolean; readonly on: string } | undefined
   readonly dueAfter?: string | undefined
@@ -181,7 +182,7 @@ function conditionsOf(filter: ActionPlanFilter): Condition[] {
     ...when(filter.status, (p) => `t.status = any(${p}::text[])`),
     ...when(timeOf(filter.updatedSince), (p) => `t.updated_at >= ${p}::timestamptz`),
     ...belongsToFindings(filter.findings),
-    ...when(filter.owner, ownerMatches),
+    ...ownedBy(filter.owner),
     ...(filter.overdue === undefined ? [] : [overdue(filter.overdue)]),
     ...when(dateOf(filter.dueAfter), (p) => `t.due_on > ${p}::date`),
     ...when(dateOf(filter.dueBefore), (p) => `t.due_on < ${p}::date`),

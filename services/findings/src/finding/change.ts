@@ -1,4 +1,11 @@
-import type { ChangeFindingStatus, CreateFinding, CreatedBy, InputError, UpdateFinding } from '@postern/contracts'
+import {
+  type ChangeFindingStatus,
+  type CreateFinding,
+  type CreatedBy,
+  type InputError,
+  type UpdateFinding,
+  parseResourceAddress,
+} from '@postern/contracts'
 import { inputErrors, problem } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import { invalidContent, problemOfTakenId } from '../request.ts'
@@ -13,8 +20,10 @@ import {
   applyPatch,
   patchedFields,
   targetDaysBySeverity,
+  unknownRepeat,
 } from './rules.ts'
-import { type FindingProgress, findProgress, insertFinding, updateFinding } from './store.ts'
+import { type FindingProgress, findFindingId, findProgress, insertFinding, updateFinding } from './store.ts'
+import { isId } from '../reference/resolve.ts'
 import { brokenConstraint } from '../sql/store.ts'
 import { findingMoves, isUnderWay, applyMove, needsEvidence } from './transitions.ts'
 
@@ -23,7 +32,8 @@ export interface ChangedFinding {
   readonly drafts: readonly LogDraft[]
 }
 
-export async function documentFinding(tx: Tx, body: CreateFinding, createdBy: CreatedBy): Promise<ChangedFinding> {
+export async function documentFinding(tx: Tx, sent: CreateFinding, createdBy: CreatedBy): Promise<ChangedFinding> {
+  const body = await withRepeatedId(tx, sent)
   const faults = creationFaults(body)
   if (faults.length > 0) throw invalidContent(faults)
   const made = await insertFinding(tx, { fields: body, createdBy, targetDays: targetDaysBySeverity[body.severity] })
@@ -31,7 +41,8 @@ export async function documentFinding(tx: Tx, body: CreateFinding, createdBy: Cr
   return { finding: made, drafts: [{ findingId: made.id, kind: 'created', changes }] }
 }
 
-export async function changeFinding(tx: Tx, before: StoredFinding, patch: UpdateFinding): Promise<ChangedFinding> {
+export async function changeFinding(tx: Tx, before: StoredFinding, sent: UpdateFinding): Promise<ChangedFinding> {
+  const patch = await withRepeatedId(tx, sent)
   if (before.status === 'cancelled')
     throw problem('conflict', { detail: 'The finding is cancelled and cannot change.' })
   const { after, error } = applyPatch(before, patch)
@@ -42,6 +53,18 @@ export async function changeFinding(tx: Tx, before: StoredFinding, patch: Update
   if (changes.length === 0) return { finding: before, drafts: [] }
   const finding = await updateFinding(tx, before, after)
   return { finding, drafts: draftsOf(changes, { findingId: before.id }) }
+}
+
+/** In the transaction, because an earlier item of a bulk request can have made the repeated finding. */
+async function withRepeatedId<B extends { readonly repeat_of_id?: string | null | undefined }>(
+  tx: Tx,
+  body: B,
+): Promise<B> {
+  const { repeat_of_id: repeated } = body
+  if (typeof repeated !== 'string' || isId(repeated)) return body
+  const id = await findFindingId(tx, parseResourceAddress(repeated))
+  if (id === undefined) throw invalidContent([unknownRepeat])
+  return { ...body, repeat_of_id: id }
 }
 
 export function isUnchanged(before: StoredFinding, patch: UpdateFinding): boolean {

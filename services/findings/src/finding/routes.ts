@@ -29,7 +29,7 @@ import type { Deps } from '../deps.ts'
 import { prepareWrite } from '../prepare-write.ts'
 import { actorOf, assertVersion, entityTag, mayRead, requireIfMatch } from '../request.ts'
 import { describeMoves } from '../transitions.ts'
-import { entitiesOfFilter } from '../universe/filter.ts'
+import { entitiesOfFilter, ownersOfFilter } from '../universe/filter.ts'
 import { changeFinding, documentFinding, moveFinding, problemOfFinding } from './change.ts'
 import { expand } from './expand.ts'
 import { possibleRepeats, suggestedSeverity } from './repeat/rules.ts'
@@ -37,6 +37,8 @@ import { listRepeatCandidates } from './repeat/store.ts'
 import { type StoredFinding, asRead, asStub } from './rules.ts'
 import { type FindingFilter, countFindings, findingList, listFindingTexts, summarizeFindings } from './list/store.ts'
 import { findFinding, findProgress, lockFinding } from './store.ts'
+import { mergeOwners } from './merge-owners.ts'
+import { entityIdsOf } from '../reference/resolve.ts'
 import { findingMoves } from './transitions.ts'
 
 export function findingRoutes(
@@ -55,6 +57,8 @@ export function findingRoutes(
   const resolveFilter = async (input: { readonly query: Query } & Pick<RequestInfo, 'context' | 'requestId'>) => ({
     ...filterOf(input.query, today()),
     updatedSince: await findUpdatedSince(db, input),
+    owner: await ownersOfFilter(input.query.owner, input, universe),
+    namedEntityIds: await entityIdsOf(input.query.entity_id, input, universe),
     entityIds: await entitiesOfFilter(input.query, input, universe),
   })
 
@@ -106,7 +110,8 @@ export function findingRoutes(
   contractRoute(app, summarizeRoute, async (input) => {
     const filter = await resolveFilter(input)
     const { query, context } = input
-    return await db.read(context, async (tx) => summarizeFindings(tx, filter, query.group_by, today()))
+    const groups = await db.read(context, async (tx) => summarizeFindings(tx, filter, query.group_by, today()))
+    return query.group_by === 'owner' ? await mergeOwners(groups, input, universe) : groups
   })
 
   contractRoute(app, getFinding, async (input) => {
@@ -206,8 +211,6 @@ export function filterOf(query: Query, today: string): FindingFilter {
     reference: query.ref,
     type: query.type,
     source: query.source,
-    namedEntityIds: query.entity_id,
-    owner: query.owner,
     overdue: query.overdue === undefined ? undefined : { is: query.overdue === 'true', on: today },
     repeat: query.repeat === undefined ? undefined : query.repeat === 'true',
     identifiedFrom: query.identified_from,
@@ -222,7 +225,7 @@ export function filterOf(query: Query, today: string): FindingFilter {
 async function suggestionsFor(tx: Tx, body: CreateFinding) {
   const { criteria = '', entity_ids: entityIds, repeat_of_id: repeated, severity } = body
   if (repeated !== undefined) {
-    const before = await findFinding(tx, { by: 'id', id: repeated })
+    const before = await findFinding(tx, parseResourceAddress(repeated))
     return { possible_repeats: [], suggested_severity: suggestedSeverity(severity, before?.severity) }
   }
   const candidates = entityIds.length === 0 || criteria === '' ? [] : await listRepeatCandidates(tx, entityIds)

@@ -74,6 +74,12 @@ function incompleteFaults(finding: CreateFinding): InputError[] {
   )
 }
 
+export const unknownRepeat: InputError = fault(
+  'repeat_of_id',
+  'unknown',
+  'must be the id or address of another finding',
+)
+
 /** Returns undefined if the service is at fault. */
 export function faultOfConstraint(constraint: string): InputError | undefined {
   switch (constraint) {
@@ -84,7 +90,7 @@ export function faultOfConstraint(constraint: string): InputError | undefined {
     case 'finding_repeats_what_has_ended':
       return fault('repeat_of_id', 'not_closed', 'must be a closed finding, or one with an accepted risk')
     case 'finding_repeat_of_fk':
-      return fault('repeat_of_id', 'unknown', 'must be the id of another finding')
+      return unknownRepeat
     // The clocks of service and database may differ around midnight.
     case 'finding_accepted_until_range':
       return {

@@ -13,7 +13,8 @@ import { findUpdatedSince } from '../updated-since/store.ts'
 import type { Deps } from '../deps.ts'
 import { type FindingFilter, findingStamps, listFindingStamps } from '../finding/list/store.ts'
 import { filterOf } from '../finding/routes.ts'
-import { entitiesOfFilter } from '../universe/filter.ts'
+import { entityIdsOf } from '../reference/resolve.ts'
+import { entitiesOfFilter, ownersOfFilter } from '../universe/filter.ts'
 import { type PoamDocument, textOf } from './document.ts'
 import { type PoamMaker, createPoamMaker, poamStatuses } from './rules.ts'
 import {
@@ -38,6 +39,8 @@ export function poamRoutes(app: App, { db, now, universe }: Pick<Deps, 'db' | 'n
     const filter = {
       ...filterOf({ ...query, status: query.status ?? [...poamStatuses] }, today),
       updatedSince: await findUpdatedSince(db, { query, context }),
+      owner: await ownersOfFilter(query.owner, { context, requestId }, universe),
+      namedEntityIds: await entityIdsOf(query.entity_id, { context, requestId }, universe),
       entityIds: await entitiesOfFilter(query, { context, requestId }, universe),
     }
     const search = new URLSearchParams((raw.raw.url ?? '').split('?', 2)[1] ?? '')

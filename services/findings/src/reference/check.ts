@@ -3,6 +3,7 @@ import type { UnknownReferences } from '@postern/contracts/internal'
 import type { RequestInfo } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { invalidContent } from '../request.ts'
+import { isAddress, isId } from './resolve.ts'
 import { type NamingPeople, personMembers } from '../universe/link-people.ts'
 
 interface Naming extends NamingPeople {
@@ -20,8 +21,10 @@ export async function referenceCheck(
   request: Pick<RequestInfo, 'context' | 'requestId'>,
   bodies: readonly Naming[],
 ): Promise<ReferenceCheck> {
-  const entityIds = [...new Set(bodies.flatMap(({ entity_ids: ids = [] }) => ids))]
-  const procedureIds = [...new Set(bodies.flatMap(({ test_procedure_id: id }) => id ?? []))]
+  const namedEntities = [...new Set(bodies.flatMap(({ entity_ids: ids = [] }) => ids))]
+  const namedProcedures = [...new Set(bodies.flatMap(({ test_procedure_id: id }) => id ?? []))]
+  const entityIds = namedEntities.filter(isId)
+  const procedureIds = namedProcedures.filter(isId)
   const personIds = [
     ...new Set(bodies.flatMap((body) => personMembers.flatMap((member) => body[member]?.person_id ?? []))),
   ]
@@ -41,8 +44,8 @@ export async function referenceCheck(
           refs.map(([, ref]) => ref),
         ),
   ])
-  const entities = new Set(unknown.entity_ids)
-  const procedures = new Set(unknown.test_procedure_ids)
+  const entities = new Set([...unknown.entity_ids, ...namedEntities.filter(isAddress)])
+  const procedures = new Set([...unknown.test_procedure_ids, ...namedProcedures.filter(isAddress)])
   const people = new Set(unknown.person_ids)
   const evidenceKeys = new Set(unknownRefs.map(keyOf))
 
@@ -52,11 +55,17 @@ export async function referenceCheck(
     const faults: InputError[] = [
       ...ids.flatMap((id, index) =>
         entities.has(id) && !kept.has(id)
-          ? [{ pointer: `/entity_ids/${index}`, code: 'unknown', detail: 'must be the id of an auditable entity' }]
+          ? [
+              {
+                pointer: `/entity_ids/${index}`,
+                code: 'unknown',
+                detail: 'must be the id or address of an auditable entity',
+              },
+            ]
           : [],
       ),
       ...(procedures.has(procedure ?? '') && procedure !== before.test_procedure_id
-        ? [{ pointer: '/test_procedure_id', code: 'unknown', detail: 'must be the id of a test procedure' }]
+        ? [{ pointer: '/test_procedure_id', code: 'unknown', detail: 'must be the id or address of a test procedure' }]
         : []),
       ...personMembers.flatMap((member) => {
         const id = body[member]?.person_id ?? ''

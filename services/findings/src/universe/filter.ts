@@ -1,4 +1,4 @@
-import { maxSubtreeEntities, subtreeBodySchema } from '@postern/contracts/internal'
+import { type OwnerFilter, maxSubtreeEntities, ownerFilterOf, subtreeBodySchema } from '@postern/contracts/internal'
 import { type RequestInfo, problem } from '@postern/service-kit'
 import type { Universe } from './universe.ts'
 
@@ -19,6 +19,14 @@ export async function entitiesOfFilter(
   const ids = await universe.subtree(request, body.data)
   if (ids === undefined) throw refusal('too_large', `must have at most ${maxSubtreeEntities} entities`)
   return ids
+}
+
+export async function ownersOfFilter(
+  texts: readonly string[] | undefined,
+  request: Pick<RequestInfo, 'context' | 'requestId'>,
+  universe: Universe,
+): Promise<OwnerFilter | undefined> {
+  return texts === undefined ? undefined : ownerFilterOf(texts, await universe.identify(request, texts))
 }
 
 function refusal(code: string, detail: string): Error {

@@ -11,6 +11,8 @@ test('all people of a bulk request are looked up, in several requests if necessa
     subtree: never,
     names: never,
     unknown: never,
+    identify: never,
+    resolve: never,
     people: async (_request, emails) => {
       asked.push(emails.length)
       return emails.map((email) => ({ email, person_id: `id of ${email}` }))

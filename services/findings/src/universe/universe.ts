@@ -1,12 +1,17 @@
 import {
+  type AskedAddresses,
   type AskedReferences,
   type EntityNamesAnswer,
   type LookupPeopleAnswer,
+  type ResolvedAddresses,
   type SubtreeBody,
   type UnknownReferences,
+  type IdentifiedPerson,
   entityNamesAnswerSchema,
+  identifyPeopleAnswerSchema,
   internalPaths,
   lookupPeopleAnswerSchema,
+  resolveReferencesAnswerSchema,
   subtreeAnswerSchema,
   unknownReferencesAnswerSchema,
 } from '@postern/contracts/internal'
@@ -24,6 +29,10 @@ export interface Universe {
   names(request: Request, ids: readonly string[]): Promise<EntityNamesAnswer['entities']>
   /** Waits at most a second. */
   people(request: Request, emails: readonly string[]): Promise<LookupPeopleAnswer['people']>
+  /** Up to 1,000 ids, e-mail addresses or names. */
+  identify(request: Request, texts: readonly string[]): Promise<readonly IdentifiedPerson[]>
+  /** Null for what does not exist. */
+  resolve(request: Request, addresses: AskedAddresses): Promise<ResolvedAddresses>
   unknown(request: Request, ids: AskedReferences): Promise<UnknownReferences>
 }
 
@@ -68,6 +77,16 @@ export function openUniverse({
       }
       return (await ask(lookupPeopleAnswerSchema, question)).people
     },
+    identify: async (request, texts) => {
+      const question = { ...serviceCaller('findings', request), target: internalPaths.identifyPeople, body: { texts } }
+      return (await ask(identifyPeopleAnswerSchema, question)).people
+    },
+    resolve: async (request, addresses) =>
+      await ask(resolveReferencesAnswerSchema, {
+        ...serviceCaller('findings', request),
+        target: internalPaths.resolveReferences,
+        body: addresses,
+      }),
     unknown: async (request, ids) =>
       await ask(unknownReferencesAnswerSchema, {
         ...serviceCaller('findings', request),

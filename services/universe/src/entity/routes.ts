@@ -22,6 +22,8 @@ import {
   storedList,
   streamList,
 } from '@postern/service-kit'
+import { ownerFilterOf } from '@postern/contracts/internal'
+import { identifyPeople } from '../person/store.ts'
 import { findChangedFrom, findFeedMark } from '../updated-since/store.ts'
 import type { Deps } from '../deps.ts'
 import { parseNodeAddress } from '../hierarchy/rules.ts'
@@ -55,8 +57,15 @@ export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings
     return each(rows, ({ entity }) => asRead(entity, day))
   }
 
+  const ownersOf = async (context: RequestInfo['context'], texts: readonly string[] | undefined) =>
+    texts === undefined
+      ? undefined
+      : ownerFilterOf(texts, await db.read(context, async (tx) => identifyPeople(tx, texts)))
+
   const listOf = async (input: ContractInput<typeof listRoute>) => {
-    const filter = filterOf(input.query, await findChangedFrom(db, input.context, input.query.updated_since))
+    const { context, query } = input
+    const owner = await ownersOf(context, query.owner)
+    const filter = { ...filterOf(query, await findChangedFrom(db, context, query.updated_since)), owner }
     const sort = sortOf(input.query.sort, filter)
     const page = openPage(input, listRoute, entityKeySchema(sort))
     const { hierarchy } = filter
@@ -169,7 +178,6 @@ function filterOf(query: ContractInput<typeof listRoute>['query'], updatedSince:
             isSmall: false,
             node: subtree_of === undefined ? undefined : parseNodeAddress(addressIn(nodeAddressSchema, subtree_of)),
           },
-    owner: query.owner,
     riskRating: query.risk_rating,
     nextAuditDueBefore: query.next_audit_due_before,
     externalId: query.external_id,

@@ -1,4 +1,5 @@
 import type { Entity, ResourceAddress, entitySorts } from '@postern/contracts'
+import type { OwnerFilter } from '@postern/contracts/internal'
 import { type Statement, type Tx, statement } from '@postern/tenant-db'
 import { z } from 'zod'
 import type { NodeAddress } from '../hierarchy/rules.ts'
@@ -22,7 +23,7 @@ export interface EntityFilter {
   readonly hierarchy?:
     | { readonly key: string; readonly node: NodeAddress | undefined; readonly isSmall: boolean }
     | undefined
-  readonly owner?: readonly string[] | undefined
+  readonly owner?: OwnerFilter | undefined
   readonly riskRating?: readonly string[] | undefined
   readonly nextAuditDueBefore?: string | undefined
   readonly externalId?: readonly string[] | undefined
@@ -126,8 +127,8 @@ function filterValues(filter: EntityFilter): readonly unknown[] {
     filter.externalId ?? null,
     parents === 'none',
     ...single,
-    owner ?? null,
-    owner?.flatMap((named) => z.uuid().safeParse(named).data ?? []) ?? null,
+    owner?.texts ?? null,
+    owner?.identifiers ?? null,
     filter.riskRating ?? null,
     dayOrNull(filter.nextAuditDueBefore),
     filter.search ?? null,
@@ -138,6 +139,7 @@ function filterValues(filter: EntityFilter): readonly unknown[] {
     ...several,
     filter.missing ?? null,
     hierarchy !== undefined && node === undefined && hierarchy.isSmall,
+    owner?.names ?? null,
   ]
 }
 
@@ -229,10 +231,13 @@ const filtered = `
   )
   and (
     $9::text[] is null
-    or lower(e.owner ->> 'email') = any(array(select lower(named) from unnest($9::text[]) as named))
+    or lower(e.owner ->> 'email') = any(array(select lower(named) from unnest($10::text[]) as named))
+    or e.owner ->> 'person_id' = any(array(select lower(named) from unnest($10::text[]) as named))
     or lower(e.owner ->> 'name') = any(array(select lower(named) from unnest($9::text[]) as named))
-    or e.owner ->> 'person_id' = any(array(select lower(named) from unnest($9::text[]) as named))
-    or lower(e.owner ->> 'email') = any(array(select person.email from universe.person person where person.id = any($10::uuid[])))
+    or (
+      not e.owner ?| array['person_id', 'email']
+      and lower(e.owner ->> 'name') = any(array(select lower(named) from unnest($23::text[]) as named))
+    )
   )
   and ($11::text[] is null or coalesce(e.residual_rating, e.inherent_rating) = any($11::text[]))
   and ($12::date is null or e.next_audit_due_on < $12::date)
@@ -271,7 +276,7 @@ const flat = listStatements({
   columns: `${storedColumns}, null as path`,
   from: `universe.entity e ${entitySource}`,
   where: filtered,
-  filters: 22,
+  filters: 23,
   sorts,
   tie,
 })
@@ -281,23 +286,23 @@ const topPath = `
   select above.path
   from universe.entity top
   join universe.entity_path above on above.tenant_id = top.tenant_id and above.entity_id = top.id
-  where top.id = $23::uuid or top.reference = $24::text or top.external_id = $25::text`
+  where top.id = $24::uuid or top.reference = $25::text or top.external_id = $26::text`
 const subtreeFrom = `
   universe.entity_path place
   join universe.entity e on e.tenant_id = place.tenant_id and e.id = place.entity_id ${entitySource}`
 const inRange = `
   place.path >= (${topPath})
   and place.path < (${topPath}) || 'g'
-  and (not $26::boolean or place.path <> (${topPath}))`
+  and (not $27::boolean or place.path <> (${topPath}))`
 const inSubtree = `${inRange}
-  and ($27::integer is null or place.depth <= char_length((${topPath})) / 8 + $27::integer)`
+  and ($28::integer is null or place.depth <= char_length((${topPath})) / 8 + $28::integer)`
 
 const subtree = listStatements({
   name: 'universe_entities_below',
   columns: `${storedColumns}, place.path`,
   from: subtreeFrom,
   where: `${inSubtree} and ${filtered}`,
-  filters: 27,
+  filters: 28,
   sorts,
   tie,
 })
@@ -306,9 +311,9 @@ const treePage = listStatement(
   'universe_entities_as_tree',
   `select ${storedColumns}, place.path
   from ${subtreeFrom}
-  where ${inRange} and $27::integer is null and ${filtered} and place.path > $28::text
+  where ${inRange} and $28::integer is null and ${filtered} and place.path > $29::text
   order by place.path
-  limit $29`,
+  limit $30`,
 )
 
 // Each level to the end of the page and no further.
@@ -316,18 +321,18 @@ const levelsPage = listStatement(
   'universe_entity_levels_as_tree',
   `select listed.*
   from (
-    select generate_series(top.depth, least(top.depth + $27::integer, 12)) as depth
+    select generate_series(top.depth, least(top.depth + $28::integer, 12)) as depth
     from (select char_length((${topPath})) / 8 as depth) as top
   ) as level
   cross join lateral (
     select ${storedColumns}, place.path
     from ${subtreeFrom}
-    where ${inRange} and place.depth = level.depth and ${filtered} and place.path > $28::text
+    where ${inRange} and place.depth = level.depth and ${filtered} and place.path > $29::text
     order by place.path
-    limit $29
+    limit $30
   ) as listed
   order by listed.path
-  limit $29`,
+  limit $30`,
 )
 
 // The path contains the numbers of the ancestors.

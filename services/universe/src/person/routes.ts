@@ -1,9 +1,23 @@
 import { getPerson, listPeople as listRoute, parseResourceAddress } from '@postern/contracts'
-import { type LookupPeopleAnswer, internalPaths, lookupPeopleBodySchema } from '@postern/contracts/internal'
+import {
+  type IdentifiedPerson,
+  type LookupPeopleAnswer,
+  identifyPeopleBodySchema,
+  internalPaths,
+  lookupPeopleBodySchema,
+} from '@postern/contracts/internal'
 import { type App, type ContractInput, contractRoute, internalRoute, problem, storedList } from '@postern/service-kit'
 import { findChangedFrom, findFeedMark } from '../updated-since/store.ts'
 import type { Deps } from '../deps.ts'
-import { type PersonFilter, countPeople, findPerson, listPeople, lookUpPeople, personKeySchema } from './store.ts'
+import {
+  type PersonFilter,
+  countPeople,
+  findPerson,
+  identifyPeople,
+  listPeople,
+  lookUpPeople,
+  personKeySchema,
+} from './store.ts'
 
 export function personRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   storedList(app, listRoute, {
@@ -24,15 +38,19 @@ export function personRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     return person
   })
 
+  const access = { method: 'POST', signedBy: ['findings-universe'], callers: ['service'] } as const
+
   internalRoute(
     app,
-    {
-      method: 'POST',
-      path: internalPaths.lookupPeople,
-      body: lookupPeopleBodySchema,
-      signedBy: ['findings-universe'],
-      callers: ['service'],
-    },
+    { ...access, path: internalPaths.identifyPeople, body: identifyPeopleBodySchema },
+    async ({ body: { texts }, context }): Promise<{ readonly people: readonly IdentifiedPerson[] }> => ({
+      people: await db.read(context, async (tx) => identifyPeople(tx, texts)),
+    }),
+  )
+
+  internalRoute(
+    app,
+    { ...access, path: internalPaths.lookupPeople, body: lookupPeopleBodySchema },
     async ({ body: { emails }, context }): Promise<LookupPeopleAnswer> => ({
       people: await db.read(context, async (tx) => lookUpPeople(tx, emails)),
     }),

@@ -1,6 +1,7 @@
 import type { Person, ResourceAddress, personSorts } from '@postern/contracts'
 import { type Tx, statement } from '@postern/tenant-db'
-import type { z } from 'zod'
+import type { IdentifiedPerson } from '@postern/contracts/internal'
+import { z } from 'zod'
 import { type ListKey, listStatements, timeOrInfinity } from '../list/store.ts'
 
 export type PersonSort = (typeof personSorts)[number]
@@ -48,6 +49,12 @@ export async function lookUpPeople(
   emails: readonly string[],
 ): Promise<{ readonly email: string; readonly person_id: string }[]> {
   return await tx.query(lookUp([emails.map((email) => email.toLowerCase())]))
+}
+
+/** Those with one of the texts as id, e-mail address or name. */
+export async function identifyPeople(tx: Tx, texts: readonly string[]): Promise<IdentifiedPerson[]> {
+  const ids = texts.flatMap((text) => z.uuid().safeParse(text).data ?? [])
+  return await tx.query(identify([ids, texts]))
 }
 
 export async function countPeople(tx: Tx, filter: PersonFilter): Promise<number> {
@@ -106,4 +113,25 @@ const find = statement(
 const lookUp = statement(
   'universe_look_up_people',
   'select p.email, p.id as person_id from universe.person p where p.email = any($1::text[])',
+)
+
+// person_pk, person_email_unique. Names have no index.
+const identify = statement(
+  'universe_identify_people',
+  `with found as (
+    select p.id, p.email, p.name
+    from universe.person p
+    where p.id = any($1::uuid[])
+      or p.email = any(array(select lower(asked) from unnest($2::text[]) as asked))
+      or lower(p.name) = any(array(select lower(asked) from unnest($2::text[]) as asked))
+  ),
+  named as (
+    select lower(p.name) as name, count(*) as people
+    from universe.person p
+    where lower(p.name) = any(array(select lower(found.name) from found))
+    group by 1
+  )
+  select found.id as person_id, found.email, found.name, named.people = 1 as is_only_one
+  from found
+  join named on named.name = lower(found.name)`,
 )

@@ -1,3 +1,4 @@
+import type { ResourceAddress } from '@postern/contracts'
 import { type Tx, statement } from '@postern/tenant-db'
 
 export async function listUnknownEntities(tx: Tx, ids: readonly string[]): Promise<string[]> {
@@ -11,6 +12,62 @@ export async function listUnknownTestProcedures(tx: Tx, ids: readonly string[]):
 export async function listUnknownPeople(tx: Tx, ids: readonly string[]): Promise<string[]> {
   return (await tx.query<{ id: string }>(unknownPeople([ids]))).map(({ id }) => id)
 }
+
+/** One id per address, in order; null if missing. */
+export async function findEntityIds(tx: Tx, addresses: readonly ResourceAddress[]): Promise<(string | null)[]> {
+  return idsOf(addresses, await tx.query<Addressed>(entitiesAt(valuesOf(addresses))))
+}
+
+/** One id per address, in order; null if missing. */
+export async function findTestProcedureIds(tx: Tx, addresses: readonly ResourceAddress[]): Promise<(string | null)[]> {
+  return idsOf(addresses, await tx.query<Addressed>(testProceduresAt(valuesOf(addresses))))
+}
+
+interface Addressed {
+  readonly id: string
+  readonly reference: string
+  readonly external_id: string | null
+}
+
+function valuesOf(addresses: readonly ResourceAddress[]): readonly (readonly string[])[] {
+  return [
+    addresses.flatMap((address) => (address.by === 'id' ? [address.id] : [])),
+    addresses.flatMap((address) => (address.by === 'reference' ? [address.reference] : [])),
+    addresses.flatMap((address) => (address.by === 'external-id' ? [address.externalId] : [])),
+  ]
+}
+
+function idsOf(addresses: readonly ResourceAddress[], rows: readonly Addressed[]): (string | null)[] {
+  const byReference = new Map(rows.map((row) => [row.reference, row.id]))
+  const byExternalId = new Map(rows.map((row) => [row.external_id, row.id]))
+  const ids = new Set(rows.map(({ id }) => id))
+  return addresses.map((address) => {
+    switch (address.by) {
+      case 'id':
+        return ids.has(address.id) ? address.id : null
+      case 'reference':
+        return byReference.get(address.reference) ?? null
+      case 'external-id':
+        return byExternalId.get(address.externalId) ?? null
+      default:
+        return address satisfies never
+    }
+  })
+}
+
+const at = `where t.id = any($1::uuid[]) or t.reference = any($2::text[]) or t.external_id = any($3::text[])`
+
+// entity_pk, entity_reference_unique, entity_external_id_unique
+const entitiesAt = statement(
+  'universe_entities_at',
+  `select t.id, t.reference, t.external_id from universe.entity t ${at}`,
+)
+
+// test_procedure_pk, test_procedure_reference_unique, test_procedure_external_id_unique
+const testProceduresAt = statement(
+  'universe_test_procedures_at',
+  `select t.id, t.reference, t.external_id from universe.test_procedure t ${at}`,
+)
 
 // entity_pk
 const unknownEntities = statement(

@@ -7,6 +7,7 @@ import {
 import { type App, type ContractInput, contractRoute, internalRoute, problem, storedList } from '@postern/service-kit'
 import { findChangedFrom, findFeedMark } from '../updated-since/store.ts'
 import type { Deps } from '../deps.ts'
+import { findEntityIds } from '../reference/store.ts'
 import {
   type TestProcedureFilter,
   countTestProcedures,
@@ -21,7 +22,13 @@ export function testProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     source: db,
     exportBatch,
     key: ({ query }) => testProcedureKeySchema(query.sort),
-    asked: async (input) => listOf(input, await findChangedFrom(db, input.context, input.query.updated_since)),
+    asked: async (input) => {
+      const { context, query } = input
+      const addresses = query.entity_id?.map(parseResourceAddress)
+      const ids = addresses && (await db.read(context, async (tx) => findEntityIds(tx, addresses)))
+      const entityIds = ids?.flatMap((id) => id ?? [])
+      return listOf(input, entityIds, await findChangedFrom(db, context, query.updated_since))
+    },
     mark: findFeedMark,
     list: async (tx, { filter, sort }, place) => await listTestProcedures(tx, filter, { sort, ...place }),
     count: async (tx, { filter }) => await countTestProcedures(tx, filter),
@@ -56,14 +63,18 @@ export function testProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
 
 const exportBatch = 250
 
-function listOf({ query }: ContractInput<typeof listRoute>, updatedSince: string | undefined) {
+function listOf(
+  { query }: ContractInput<typeof listRoute>,
+  entityIds: readonly string[] | undefined,
+  updatedSince: string | undefined,
+) {
   const { sort } = query
   const filter: TestProcedureFilter = {
     status: query.status,
     method: query.method,
     testType: query.test_type,
     conclusion: query.conclusion,
-    entityIds: query.entity_id,
+    entityIds,
     engagementRef: query.engagement_ref,
     controlRef: query.control_ref,
     dueBefore: query.due_before,

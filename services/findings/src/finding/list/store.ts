@@ -1,11 +1,12 @@
 import type { Finding, FindingsSummary, SummaryGroup, findingSorts } from '@postern/contracts'
+import type { OwnerFilter } from '@postern/contracts/internal'
 import type { Statement, Tx } from '@postern/tenant-db'
 import {
   type Condition,
   type PageBounds,
   dateOf,
   keysetList,
-  ownerMatches,
+  ownedBy,
   patternOf,
   timeOf,
   when,
@@ -25,7 +26,7 @@ export interface FindingFilter {
   readonly type?: readonly Finding['type'][] | undefined
   readonly source?: readonly string[] | undefined
   readonly namedEntityIds?: readonly string[] | undefined
-  readonly owner?: readonly string[] | undefined
+  readonly owner?: OwnerFilter | undefined
   /** On a day (UTC). */
   readonly overdue?: { readonly is: boolean; readonly on: string } | undefined
   readonly repeat?: boolean | undefined
@@ -97,7 +98,7 @@ function conditionsOf(filter: FindingFilter): Condition[] {
     ...when(filter.source, (p) => `t.source = any(${p}::text[])`),
     ...when(filter.namedEntityIds, concernsEntity),
     ...when(filter.entityIds, concernsEntity),
-    ...when(filter.owner, ownerMatches),
+    ...ownedBy(filter.owner),
     ...(filter.overdue === undefined ? [] : [overdueCondition(filter.overdue)]),
     ...when(filter.repeat, (p) => `${p}::boolean = (t.repeat_of_id is not null)`),
     ...when(dateOf(filter.identifiedFrom), (p) => `t.identified_on >= ${p}::date`),
@@ -212,7 +213,7 @@ const groups: Readonly<Record<SummaryGroup, Grouping>> = {
     key: 'named.entity_id::text',
     join: 'left join findings.finding_entity named on named.tenant_id = t.tenant_id and named.finding_id = t.id',
   },
-  owner: { key: `coalesce(lower(t.owner ->> 'email'), t.owner ->> 'name', t.owner ->> 'person_id')` },
+  owner: { key: `coalesce(t.owner ->> 'person_id', lower(t.owner ->> 'email'), t.owner ->> 'name')` },
   age_bucket: {
     key: `case
       when ${ageOf} <= 30 then '0-30'
