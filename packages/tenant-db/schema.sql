@@ -47,7 +47,7 @@ create table tenancy.audit_event (
   constraint audit_event_position_unique UNIQUE (tenant_id, "position"),
   constraint audit_event_action_form CHECK ((action ~ '^[a-z_]{1,40}\.[a-z_]{1,40}$'::text)),
   constraint audit_event_actor_type_known CHECK ((actor_type = ANY (ARRAY['person'::text, 'machine'::text, 'key'::text, 'operator'::text, 'system'::text, 'policy'::text]))),
-  constraint audit_event_category_known CHECK ((category = ANY (ARRAY['key'::text, 'key_policy'::text, 'evidence'::text, 'connector'::text, 'webhook'::text, 'directory'::text, 'tenant'::text]))),
+  constraint audit_event_category_known CHECK ((category = ANY (ARRAY['key'::text, 'key_policy'::text, 'evidence'::text, 'connector'::text, 'webhook'::text, 'directory'::text, 'tenant'::text, 'sign_in'::text]))),
   constraint audit_event_outcome_known CHECK ((outcome = ANY (ARRAY['success'::text, 'failure'::text]))),
   constraint audit_event_short CHECK ((octet_length(concat(reason, actor_id, actor_name, resource_type, resource_id, resource_name, source_ip, request_id)) <= 20000))
 );
@@ -60,6 +60,7 @@ CREATE TRIGGER notes_directory AFTER INSERT ON tenancy.audit_event FOR EACH ROW 
 CREATE TRIGGER notes_evidence AFTER INSERT ON tenancy.audit_event FOR EACH ROW WHEN ((new.category = 'evidence'::text)) EXECUTE FUNCTION tenancy.note_event('id', 'audit.evidence');
 CREATE TRIGGER notes_key AFTER INSERT ON tenancy.audit_event FOR EACH ROW WHEN ((new.category = 'key'::text)) EXECUTE FUNCTION tenancy.note_event('id', 'audit.key');
 CREATE TRIGGER notes_key_policy AFTER INSERT ON tenancy.audit_event FOR EACH ROW WHEN ((new.category = 'key_policy'::text)) EXECUTE FUNCTION tenancy.note_event('id', 'audit.key_policy');
+CREATE TRIGGER notes_sign_in AFTER INSERT ON tenancy.audit_event FOR EACH ROW WHEN ((new.category = 'sign_in'::text)) EXECUTE FUNCTION tenancy.note_event('id', 'audit.sign_in');
 CREATE TRIGGER notes_tenant AFTER INSERT ON tenancy.audit_event FOR EACH ROW WHEN ((new.category = 'tenant'::text)) EXECUTE FUNCTION tenancy.note_event('id', 'audit.tenant');
 CREATE TRIGGER notes_webhook AFTER INSERT ON tenancy.audit_event FOR EACH ROW WHEN ((new.category = 'webhook'::text)) EXECUTE FUNCTION tenancy.note_event('id', 'audit.webhook');
 alter table tenancy.audit_event enable row level security;

@@ -17,5 +17,11 @@ export function auditTests(world: () => World): void {
     await page.getByText('No event matches these filters.').waitFor()
     await page.getByRole('textbox', { name: 'Id of the actor' }).fill('')
     await deleted.first().waitFor()
+    await page.getByRole('button', { name: /Category/ }).click()
+    await page.getByRole('option', { name: 'sign in' }).click()
+    await page
+      .getByRole('row', { name: /sign_in\.succeeded.*Amara Osei/ })
+      .first()
+      .waitFor()
   })
 }

@@ -3,7 +3,7 @@
  */
 
 import { randomUUID } from 'node:crypto'
-import { createdApiKeySchema, memberSchema, patchUrn } from '@postern/contracts'
+import { auditEventSchema, createdApiKeySchema, memberSchema, patchUrn, signInHeader } from '@postern/contracts'
 import { type TestStack, startTestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -201,6 +201,36 @@ describe('a person whom SCIM made inactive', () => {
     for (const token of tokens) expect(await askAll(token)).toEqual([200])
     await setActive(id, false)
     for (const token of tokens) await untilEverywhere(token, 'person_inactive')
+  })
+
+  test('is in the audit feed when signing in, like somebody without a role or without an account', async () => {
+    await provision('vito', { active: false })
+    const admin = { authorization: `Bearer ${await tokenOf('uma')}` }
+    const [gateway = ''] = stack.gateways
+    const ask = async (token: string, path: string, header = signInHeader) =>
+      await send(gateway, path, { headers: { authorization: `Bearer ${token}`, [header]: 'true' } })
+    const unknown = await strictIssuer.issue({
+      tenantId: bank.id,
+      roles: ['admin'],
+      more: { uid: 'xena', email: 'xena@bank.example', email_verified: true },
+    })
+    // Neither requests of programs nor other requests are sign-ins.
+    expect((await ask(await tokenOf('vito'), '/api/v1/whoami', 'x-other')).code).toBe('person_inactive')
+    expect((await ask(await tokenOf('vito'), '/api/v1/findings')).code).toBe('person_inactive')
+    expect((await ask(await tokenOf('wanda', bank, []), '/api/v1/whoami')).status).toBe(200)
+    expect((await ask(unknown, '/api/v1/whoami')).code).toBe('person_unknown')
+    for (const _ of [1, 2, 3]) expect((await ask(await tokenOf('vito'), '/api/v1/whoami')).code).toBe('person_inactive')
+    const feed = async () => {
+      const { json } = await send(gateway, '/api/v1/audit-events?category=sign_in', { headers: admin })
+      return z
+        .array(auditEventSchema)
+        .parse(json)
+        .map(({ action, reason, actor_id: id }) => `${action} ${reason} ${id}`)
+    }
+    const expected = ['no_role wanda', 'person_inactive vito', 'person_unknown strict:xena']
+    await expect
+      .poll(async () => (await feed()).toSorted(), { timeout: patientMs, interval: 200 })
+      .toEqual(expected.map((each) => `sign_in.failed ${each}`))
   })
 
   test('stays out by the name of before, and nobody else does', async () => {

@@ -79,6 +79,9 @@ const allowances = {
     'keys.note_idle()': 'housekeeping: gives nothing',
     'keys.revoke_idle_keys(integer)':
       'housekeeping: revokes what the policy of the tenant says, and gives ids and hashes',
+    'keys.record_sign_ins(jsonb)':
+      'a gateway reports for all tenants at once; the tenant must be there, and nobody is let in by it',
+    'keys.prune_sign_ins(integer)': 'housekeeping: gives a number',
     'keys.review_new_routes(jsonb)': 'as uses',
     'keys.review_refused(jsonb)': 'as uses',
     'findings.note_overdue()': 'housekeeping: gives nothing',

@@ -1,5 +1,7 @@
 /** Clients name a tenant in it. */
 export const tenantHeader = 'postern-tenant'
+/** The console sends it to `whoami` when a person signs in, so that the audit feed has it. */
+export const signInHeader = 'postern-sign-in'
 
 /** The gateway removes these headers from client requests in every spelling. */
 export const contextHeader = 'postern-context'

@@ -260,6 +260,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       onRefusal: (exchange, code) => {
         metrics.refusal(code)
         if (exchange.principal !== undefined) usage.refused(exchange.principal, exchange, code)
+        usage.signIn(exchange, code)
         if (code === 'overloaded') pressure.refused()
         requestLog.done(exchange, exchange.response.headersSent ? exchange.response.statusCode : 0)
       },

@@ -35,7 +35,7 @@ export interface ServeParts {
   readonly mint: AssertionMinter
   readonly clocks: Clocks
   readonly callerHeaders: CallerHeaders
-  readonly usage: Pick<Usage, 'used'>
+  readonly usage: Pick<Usage, 'used' | 'signIn'>
   /** For each 10 KiB of a body. */
   readonly clientTimeoutMs: number
   readonly openRequests: OpenRequests
@@ -120,6 +120,7 @@ export function createResponder(parts: ServeParts): (exchange: Exchange) => void
     switch (route.id) {
       case 'gateway.whoami':
         if (principal === undefined) throw new Error('whoami is for a known caller')
+        usage.signIn(exchange)
         send(
           exchange,
           200,

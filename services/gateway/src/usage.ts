@@ -5,6 +5,7 @@ import type { KeysClient } from './authenticate/keys-client.ts'
 import { type Collected, createCollected, sendCollected } from './usage-report.ts'
 import type { Principal } from './authenticate/principal.ts'
 import { type AskedRequest, createRefusalCounts } from './refusal-counts.ts'
+import { type SignIns, createSignIns } from './sign-ins.ts'
 
 export type Use = UsageReport['uses'][number] & { readonly routes: Record<string, number> }
 type Denial = UsageReport['denials'][number]
@@ -18,6 +19,7 @@ export interface Usage {
   denied(principal: Principal, address: string, reason: Denial['reason']): void
   /** Counts a refusal of a key by reason, route and address. */
   refused(principal: Principal, request: AskedRequest, code: ProblemCode): void
+  readonly signIn: SignIns['add']
   flush(): Promise<void>
 }
 
@@ -38,6 +40,7 @@ export function createUsage(options: {
   const denials = new Map<string, Denial>()
   const people = new Map<string, Person>()
   const refusals = createRefusalCounts(now)
+  const signIns = createSignIns(now)
 
   function count(use: Use, route: string | undefined): void {
     use.count += 1
@@ -83,6 +86,7 @@ export function createUsage(options: {
         if (!people.has(id)) people.set(id, person)
       },
     }),
+    signIns.collected,
   ]
 
   return {
@@ -126,6 +130,7 @@ export function createUsage(options: {
       }
     },
     refused: refusals.add,
+    signIn: signIns.add,
     flush: async () => {
       gatherUsual()
       for (const kind of kinds) {

@@ -10,6 +10,7 @@ import { noteIdle, revokeIdleKeys } from './policy/revoke-idle.ts'
 import type { Enforcer } from './revocation/revoke.ts'
 import { createLogPruner } from './revocation/prune-log.ts'
 import { countLeases } from './revocation/store.ts'
+import { pruneSignIns } from './sign-in/store.ts'
 import { notePendingDenials, pruneUses } from './usage/store.ts'
 
 const maxRows = 5000
@@ -69,6 +70,7 @@ export function startHousekeeping({
       logEntries.set(await log.prune())
       await db.system(async (tx) => await notePendingDenials(tx, maxRows))
       await db.system(async (tx) => await pruneUses(tx, maxRows))
+      await db.system(async (tx) => await pruneSignIns(tx, maxRows))
       await db.system(noteExpiring)
       if (now() - idleSeenAt >= idleEveryMs) {
         await db.system(noteIdle)

@@ -167,7 +167,7 @@ class ApiKeyUsage(TypedDict):
 class AuditEvent(TypedDict):
     id: str
     timestamp: str
-    category: Literal["key", "key_policy", "evidence", "connector", "webhook", "directory", "tenant"]
+    category: Literal["key", "key_policy", "evidence", "connector", "webhook", "directory", "tenant", "sign_in"]
     action: str
     outcome: Literal["success", "failure"]
     reason: str | None
@@ -2174,4 +2174,4 @@ FindingsSummary = List[FindingsSummaryValueItem]
 JsonValue = Any
 KeyOwnerChoice = KeyOwnerChoiceValue | KeyOwnerChoiceValue2
 RecommendationDecision = Literal["accepted", "partially_accepted", "rejected"]
-WebhookEvents = List[Literal["*", "key.*", "finding.*", "action_plan.*", "evidence.*", "sync_run.*", "audit.*", "key.created", "key.rotated", "key.changed", "key.expiring", "key.expired", "key.revoked", "key.leaked", "key.used_from_new_address", "key.used_after_revocation", "finding.created", "finding.updated", "finding.became_overdue", "finding.deleted", "action_plan.created", "action_plan.updated", "action_plan.became_overdue", "action_plan.deleted", "evidence.uploaded", "evidence.quarantined", "sync_run.finished", "sync_run.needs_approval", "audit.key", "audit.key_policy", "audit.evidence", "audit.connector", "audit.webhook", "audit.directory", "audit.tenant", "webhook.paused"]]
+WebhookEvents = List[Literal["*", "key.*", "finding.*", "action_plan.*", "evidence.*", "sync_run.*", "audit.*", "key.created", "key.rotated", "key.changed", "key.expiring", "key.expired", "key.revoked", "key.leaked", "key.used_from_new_address", "key.used_after_revocation", "finding.created", "finding.updated", "finding.became_overdue", "finding.deleted", "action_plan.created", "action_plan.updated", "action_plan.became_overdue", "action_plan.deleted", "evidence.uploaded", "evidence.quarantined", "sync_run.finished", "sync_run.needs_approval", "audit.key", "audit.key_policy", "audit.evidence", "audit.connector", "audit.webhook", "audit.directory", "audit.tenant", "audit.sign_in", "webhook.paused"]]

@@ -215,6 +215,21 @@ export const usageReportSchema = z.strictObject({
     )
     .max(10_000)
     .optional(),
+  /** People who signed in to the console, or were refused. */
+  signIns: z
+    .array(
+      z.strictObject({
+        tenantId: z.uuid(),
+        id: z.string().min(1).max(255),
+        name: z.string().min(1).max(255),
+        /** Why it failed. */
+        reason: z.enum(['no_role', 'person_inactive', 'person_unknown', 'tenant_suspended']).nullable(),
+        address: z.string().min(1).max(64),
+        at: z.int(),
+      }),
+    )
+    .max(10_000)
+    .optional(),
 })
 export type UsageReport = z.infer<typeof usageReportSchema>
 

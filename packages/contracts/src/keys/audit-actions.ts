@@ -43,6 +43,7 @@ export const auditActions = {
   ],
   directory: ['directory.person_deactivated'],
   tenant: ['tenant.created', 'tenant.changed', 'tenant.suspended', 'tenant.resumed'],
+  sign_in: ['sign_in.succeeded', 'sign_in.failed'],
 } as const satisfies Readonly<Record<string, readonly string[]>>
 
 export const auditCategories = [
@@ -53,4 +54,5 @@ export const auditCategories = [
   'webhook',
   'directory',
   'tenant',
+  'sign_in',
 ] as const satisfies readonly (keyof typeof auditActions)[]

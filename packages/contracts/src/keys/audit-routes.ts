@@ -15,7 +15,7 @@ export const listAuditEvents = defineRoute({
   path: '/api/v1/audit-events',
   summary: 'List audit events',
   description:
-    'Who did what with keys, their policy, evidence, connectors, webhooks, people of the directory and the tenant. To copy the feed, request `order=oldest` and send the `position` of the last event as `after`: you miss no event. Kept for `audit_retention_days` of the key policy; an older `after` returns 410.',
+    'Who did what with keys, their policy, evidence, connectors, webhooks, people of the directory and the tenant, and who signed in. To copy the feed, request `order=oldest` and send the `position` of the last event as `after`: you miss no event. Kept for `audit_retention_days` of the key policy; an older `after` returns 410.',
   query: listAuditEventsQuery,
   answers: { 200: { description: 'Events, newest first', schema: z.array(auditEventSchema) } },
   problems: ['cursor_expired'],

@@ -46,6 +46,7 @@ export const webhookEventTypes = {
     path: '/api/v1/audit-events?id={id}',
   },
   'audit.tenant': { meaning: 'The audit feed has an event about the tenant', path: '/api/v1/audit-events?id={id}' },
+  'audit.sign_in': { meaning: 'The audit feed has an event about a sign-in', path: '/api/v1/audit-events?id={id}' },
   'webhook.paused': { meaning: 'An endpoint was paused', path: '/api/v1/webhooks/{id}' },
   'webhook.test': { meaning: 'An administrator tests the endpoint', path: '/api/v1/webhooks/{id}' },
 } as const satisfies Readonly<Record<string, { readonly meaning: string; readonly path: string }>>

@@ -1,4 +1,4 @@
-import { problemUri, tenantHeader, whoamiSchema } from '@postern/contracts'
+import { problemUri, signInHeader, tenantHeader, whoamiSchema } from '@postern/contracts'
 import { idleConnections } from '@postern/service-client'
 import { Pool } from 'undici'
 
@@ -20,9 +20,16 @@ export type WhoIs =
   | { readonly kind: 'refused'; readonly code: string }
   | { readonly kind: 'unavailable'; readonly cause: unknown }
 
+/** What the gateway logs and reports of a sign-in. */
+export interface SignInRequest {
+  readonly requestId: string
+  /** The addresses from the browser to the console. */
+  readonly forwardedFor: string
+}
+
 export interface GatewayClient {
-  /** The gateway logs the request id. `tenantId` chooses one of several tenants. */
-  whoIs(accessToken: string, options?: { readonly requestId?: string; readonly tenantId?: string }): Promise<WhoIs>
+  /** `tenantId` chooses one of several tenants. */
+  whoIs(accessToken: string, options?: { readonly tenantId?: string; readonly signIn?: SignInRequest }): Promise<WhoIs>
   ping(): Promise<void>
   close(): Promise<void>
 }
@@ -44,7 +51,7 @@ const pingWithinMs = 1500
 export function openGateway(url: string): GatewayClient {
   const pool = new Pool(url, gatewayConnections)
   return {
-    whoIs: async (accessToken, { requestId, tenantId } = {}) => {
+    whoIs: async (accessToken, { tenantId, signIn } = {}) => {
       try {
         const answer = await pool.request({
           method: 'GET',
@@ -52,7 +59,13 @@ export function openGateway(url: string): GatewayClient {
           headers: {
             accept: 'application/json',
             authorization: `Bearer ${accessToken}`,
-            ...(requestId === undefined ? {} : { 'x-request-id': requestId }),
+            ...(signIn === undefined
+              ? {}
+              : {
+                  'x-request-id': signIn.requestId,
+                  'x-forwarded-for': signIn.forwardedFor,
+                  [signInHeader]: 'true',
+                }),
             ...(tenantId === undefined ? {} : { [tenantHeader]: tenantId }),
           },
           signal: AbortSignal.timeout(whoIsWithinMs),

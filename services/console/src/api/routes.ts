@@ -9,6 +9,7 @@ import type { Config } from '../config.ts'
 import type { Deps, SignIn } from '../deps.ts'
 import { assertCsrfToken, assertSameOrigin } from '../http/own-pages.ts'
 import { findSession, signInRequired } from '../http/session-guard.ts'
+import { forwardedFor } from './forwarded-for.ts'
 import { gatewayConnections } from './gateway.ts'
 import type { Session } from '../session/content.ts'
 
@@ -132,13 +133,6 @@ function requestHeaders(request: ProxiedRequest, headers: IncomingHttpHeaders): 
   }
   if (body === undefined || body === null) delete passed['content-length']
   return passed
-}
-
-/** The gateway decides how much of the chain it trusts. */
-function forwardedFor({ socket, headers }: ProxiedRequest): string {
-  const before = headers['x-forwarded-for']
-  const from = socket.remoteAddress ?? 'unknown'
-  return typeof before === 'string' && before !== '' ? `${before}, ${from}` : from
 }
 
 function answerHeaders(headers: IncomingHttpHeaders, basePath: string): IncomingHttpHeaders {

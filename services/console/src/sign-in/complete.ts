@@ -1,6 +1,6 @@
 import type { Logger } from '@postern/service-kit'
 import { type SignInRefusal, refusalFields } from '@postern/sign-in'
-import type { GatewayClient, Tenant, WhoIs } from '../api/gateway.ts'
+import type { GatewayClient, SignInRequest, Tenant, WhoIs } from '../api/gateway.ts'
 import type { Session } from '../session/content.ts'
 import type { Choice } from './choice.ts'
 import type { Sessions } from '../session/sessions.ts'
@@ -34,22 +34,22 @@ export interface CompleteParts {
   readonly sessions: Pick<Sessions, 'begin'>
   readonly logger: Logger
   readonly now: () => number
-  /** The page shows it, and the gateway logs it. */
-  readonly requestId: string
+  /** The page shows its request id. */
+  readonly signIn: SignInRequest
 }
 
 type Refuse = (reason: Refusal, error?: unknown, cause?: SignInRefusal) => SignInOutcome & { kind: 'refused' }
 
 function createRefuse({
   logger,
-  requestId,
+  signIn,
   provider,
-}: Pick<CompleteParts, 'logger' | 'requestId'> & { readonly provider: Pick<Provider, 'settings'> }): Refuse {
+}: Pick<CompleteParts, 'logger' | 'signIn'> & { readonly provider: Pick<Provider, 'settings'> }): Refuse {
   return (reason, error, cause) => {
     logger.warn({
       event: 'sign_in_refused',
       reason,
-      request_id: requestId,
+      request_id: signIn.requestId,
       provider: provider.settings.name,
       ...(cause === undefined ? {} : refusalFields(cause)),
       ...(error === undefined ? {} : { err: error }),
@@ -82,11 +82,11 @@ export async function openSession(
   tenantId: string | undefined,
   parts: Omit<CompleteParts, 'provider'> & { readonly provider: Pick<Provider, 'settings'> },
 ): Promise<SignInOutcome> {
-  const { provider, gateway, sessions, logger, requestId } = parts
+  const { provider, gateway, sessions, logger, signIn } = parts
   const refuse = createRefuse(parts)
   const { issuer, begunAt, signedIn } = choice
   const { access } = signedIn.tokens
-  const known: WhoIs = await gateway.whoIs(access, { requestId, ...(tenantId === undefined ? {} : { tenantId }) })
+  const known: WhoIs = await gateway.whoIs(access, { signIn, ...(tenantId === undefined ? {} : { tenantId }) })
   const explain = async (refusedAs: string | undefined): Promise<SignInRefusal> =>
     await explainToken(access, provider.settings, { now: parts.now(), refusedAs })
   switch (known.kind) {

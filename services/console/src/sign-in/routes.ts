@@ -2,6 +2,8 @@ import { problem } from '@postern/service-kit'
 import { explainRefusal, refusalFields } from '@postern/sign-in'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
+import { forwardedFor } from '../api/forwarded-for.ts'
+import type { SignInRequest } from '../api/gateway.ts'
 import type { Config } from '../config.ts'
 import type { Deps, SignIn } from '../deps.ts'
 import { parseCookies } from '../http/cookies.ts'
@@ -96,7 +98,7 @@ export function signInRoutes(
       logger.info({ event: 'sign_in_refused', reason: 'not_ours' })
       return answerMessage(reply, 'not_ours', attempt?.returnTo)
     }
-    const parts = { ...deps, provider, requestId: request.id }
+    const parts = { ...deps, provider, signIn: signInRequest(request) }
     const outcome = await completeSignIn(new URL(request.raw.url ?? '/', origin), attempt, parts)
     return await answerOutcome(request, reply, outcome, attempt.returnTo)
   })
@@ -117,7 +119,11 @@ export function signInRoutes(
         logger.info({ event: 'sign_in_refused', reason: 'not_ours' })
         return answerMessage(reply, 'not_ours', choice?.returnTo)
       }
-      const outcome = await openSession(choice, body.data.tenant, { ...deps, provider, requestId: request.id })
+      const outcome = await openSession(choice, body.data.tenant, {
+        ...deps,
+        provider,
+        signIn: signInRequest(request),
+      })
       return await answerOutcome(request, reply, outcome, choice.returnTo)
     })
   })
@@ -245,6 +251,10 @@ export function signInRoutes(
     reply.header('set-cookie', cookies.clear(name))
     return openAttempt(deps.attemptSeal, sealed, state, deps.now())
   }
+}
+
+function signInRequest(request: FastifyRequest): SignInRequest {
+  return { requestId: request.id, forwardedFor: forwardedFor(request) }
 }
 
 function addFormParser(scope: FastifyInstance, bodyLimit: number): void {

@@ -166,7 +166,11 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
         return exchange.principal
       case 'chosen': {
         const checked = await checkDirectory(exchange, token, choice)
-        if (checked.kind === 'refusal') return checked
+        if (checked.kind === 'refusal') {
+          // Only to report it.
+          exchange.principal = userPrincipal(token, choice.tenant, choice.access, undefined)
+          return checked
+        }
         const { tenant, person } = checked
         const principal = userPrincipal(token, tenant, choice.access, person?.hash)
         exchange.principal = principal

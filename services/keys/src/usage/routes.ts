@@ -5,6 +5,7 @@ import type { Deps } from '../deps.ts'
 import { recordPeople } from '../member/store.ts'
 import { rightSize } from '../right-sizing/right-size.ts'
 import { findScopeUse } from '../right-sizing/store.ts'
+import { recordSignIns } from '../sign-in/store.ts'
 import { countOtherRefusals, countRefusals, listLastRefusals, listReasonsOfRefusals } from './refusals.ts'
 import {
   cannotBeStored,
@@ -38,6 +39,7 @@ export function usageRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
           await db.system(async (tx) => await countRefusals(tx, refusals))
         }
         for (const people of batches(body.people ?? [])) await db.system(async (tx) => await recordPeople(tx, people))
+        for (const some of batches(body.signIns ?? [])) await db.system(async (tx) => await recordSignIns(tx, some))
       } catch (cause) {
         // The gateway drops the invalid line, which would block the reports of all tenants.
         if (!cannotBeStored(cause)) throw cause

@@ -1,0 +1,60 @@
+import { type ProblemCode, signInHeader } from '@postern/contracts'
+import type { UsageReport } from '@postern/contracts/internal'
+import type { Exchange } from './exchange.ts'
+import { type Collected, createCollected } from './usage-report.ts'
+
+type SignIn = NonNullable<UsageReport['signIns']>[number]
+
+export interface SignIns {
+  /** Collects it if the console asked for a person who signs in. `code`: why the gateway refused it. */
+  add(request: SignInRequest, code?: ProblemCode): void
+  readonly collected: Collected
+}
+
+export type SignInRequest = Pick<Exchange, 'request' | 'route' | 'principal' | 'address'>
+
+/** Further ones are not collected. */
+const maxCollected = 100_000
+const maxIdLength = 255
+
+/** `now` returns milliseconds since the epoch. */
+export function createSignIns(now: () => number): SignIns {
+  const signIns = new Map<string, SignIn>()
+
+  function keep(signIn: SignIn): void {
+    const { tenantId, id, reason, address } = signIn
+    const line = JSON.stringify([tenantId, id, reason, address])
+    if (!signIns.has(line) && signIns.size < maxCollected) signIns.set(line, signIn)
+  }
+
+  return {
+    add: ({ request, route, principal, address }, code) => {
+      if (route?.id !== 'gateway.whoami' || request.headers[signInHeader] === undefined) return
+      // Of a person with several tenants, the choice is the sign-in.
+      if (principal?.kind !== 'user' || principal.isUndecided) return
+      const reason = code === undefined ? reasonOf(principal.roles) : refusals[code]
+      if (reason === undefined) return
+      const id = textOf(principal.id)
+      keep({ tenantId: principal.tenantId, id, name: textOf(principal.label) || id, reason, address, at: now() })
+    },
+    collected: createCollected('signIns', signIns, {
+      report: (some) => ({ uses: [], denials: [], signIns: some }),
+      keep,
+    }),
+  }
+}
+
+const refusals: Partial<Record<ProblemCode, SignIn['reason']>> = {
+  person_inactive: 'person_inactive',
+  person_unknown: 'person_unknown',
+  tenant_suspended: 'tenant_suspended',
+}
+
+function reasonOf(roles: readonly string[]): SignIn['reason'] {
+  return roles.length === 0 ? 'no_role' : null
+}
+
+/** The longest that is stored. */
+function textOf(text: string): string {
+  return text.slice(0, maxIdLength).toWellFormed().replaceAll('\0', '')
+}
