@@ -1,7 +1,7 @@
 import { keyState, maskKey } from '@postern/api-key'
 import { type ApiKey, grantableScopeSchema } from '@postern/contracts'
 import { tagsIn } from '@postern/service-kit'
-import type { StoredKey } from './store.ts'
+import type { StoredKey } from './stored-key.ts'
 
 export function toApiKey(key: StoredKey): ApiKey {
   return {

@@ -17,6 +17,7 @@ import type { Deps } from '../deps.ts'
 import { findKeyPolicy, findKeyPolicyForChange, lockMostKeys } from '../policy/store.ts'
 import { etagOf, matchesVersion, toApiKey } from './answer.ts'
 import { assertAllowed } from './assert-allowed.ts'
+import { countActiveKeys, countKeys, listKeys } from './list-keys.ts'
 import { defaultOwner, resolveOwner } from './owner.ts'
 import {
   decideAddresses,
@@ -31,14 +32,11 @@ import {
   isNarrowable,
 } from './rules.ts'
 import {
-  countActiveKeys,
-  countKeys,
   findKey,
   findKeyForChange,
   findLiveSuccessor,
   insertKey,
   isPredecessorActive,
-  listKeys,
   revokeKey,
   updateKey,
 } from './store.ts'

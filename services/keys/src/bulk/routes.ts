@@ -11,19 +11,11 @@ import type { Tx } from '@postern/tenant-db'
 import { type Actor, actorOf } from '../actor.ts'
 import { toApiKey } from '../api-key/answer.ts'
 import { assertAllowed } from '../api-key/assert-allowed.ts'
+import { type KeyFilter, countKeys, listKeys } from '../api-key/list-keys.ts'
 import { resolveOwner } from '../api-key/owner.ts'
 import { type Mutable, decideChange, decideText } from '../api-key/rules.ts'
-import {
-  type KeyChange,
-  type KeyFilter,
-  type StoredKey,
-  countKeys,
-  findKeys,
-  findKeysForChange,
-  listKeys,
-  revokeKeys,
-  updateKeys,
-} from '../api-key/store.ts'
+import { type KeyChange, findKeys, findKeysForChange, revokeKeys, updateKeys } from '../api-key/store.ts'
+import type { StoredKey } from '../api-key/stored-key.ts'
 import type { Deps } from '../deps.ts'
 import { bulkVersion, revokedIds, unknownIds } from './selection.ts'
 import { findRecentUse } from './store.ts'

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { InputError } from '@postern/contracts'
-import type { StoredKey } from '../api-key/store.ts'
+import type { StoredKey } from '../api-key/stored-key.ts'
 
 const versionLength = 32
 
