@@ -128,6 +128,29 @@ test('webhooks: each change of an endpoint, and no event for a delivery', async 
   expect(await actionsOf(`resource=${id}`)).toEqual(['webhook.created', 'webhook.changed', 'webhook.deleted'])
 })
 
+test('webhooks: another endpoint that subscribes to it gets the deletion of an endpoint', async () => {
+  const { act, read } = await openTenant()
+  const open = async (events: string): Promise<string> => {
+    const endpoint = { url: 'mailto:audit@harbourline.example', description: events, events: [events] }
+    return identified.parse(await act('POST', '/api/v1/webhooks', endpoint)).id
+  }
+  const [all, watching] = [await open('*'), await open('audit.webhook')]
+  const deleted = await open('key.*')
+  await act('DELETE', `/api/v1/webhooks/${deleted}`)
+  const eventsOf = async (id: string) =>
+    z
+      .array(z.object({ type: z.string(), resource_id: z.string() }))
+      .parse(await act('GET', `/api/v1/webhooks/${id}/deliveries`))
+      .map(({ type, resource_id: event }) => `${type} ${event}`)
+  const events = await read(`resource=${deleted}`)
+  expect(events.map(({ action }) => action)).toEqual(['webhook.created', 'webhook.deleted'])
+  const expected = events.map(({ id }) => `audit.webhook ${id}`)
+  await expect
+    .poll(async () => await eventsOf(watching), { timeout: 60_000, interval: 200 })
+    .toEqual(expect.arrayContaining(expected))
+  expect((await eventsOf(all)).filter((each) => each.startsWith('audit.'))).toEqual([])
+})
+
 test('directory: a deactivated person, once', async () => {
   const { key, act, read } = await openTenant()
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/scim+json' }
