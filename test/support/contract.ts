@@ -197,7 +197,9 @@ function faultOfLines(route: Route, text: string, members: readonly string[] | u
 }
 
 function faultOfCsv(route: Route, text: string, members: readonly string[] | undefined): string | undefined {
-  const [header = [], ...rows] = parseCsv(text)
+  const [first = ''] = text.split('\r\n', 1)
+  const separator = first.includes(';') ? ';' : first.includes('\t') ? '\t' : ','
+  const [header = [], ...rows] = parseCsv(text, separator)
   const asked = tableColumnsOf(route).filter(({ member }) => members?.includes(member) ?? true)
   const columns = asked.map(({ name }) => name)
   if (!isDeepStrictEqual(header, columns)) return 'with columns of its own'
