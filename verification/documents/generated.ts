@@ -1,5 +1,6 @@
 import { renderProblems, renderRoutes } from './api.ts'
 import { renderAssurance } from './assurance.ts'
+import { renderConnectors } from './connectors.ts'
 import { renderMessages } from './messages.ts'
 import { renderMetrics } from './metrics.ts'
 import { readPromises } from './promises.ts'
@@ -15,6 +16,7 @@ export const generatedDocuments: Readonly<Record<string, () => string>> = {
   'docs/reference/problems.md': renderProblems,
   'docs/reference/metrics.md': renderMetrics,
   'docs/reference/messages.md': renderMessages,
+  'docs/reference/connectors.md': renderConnectors,
   'docs/reference/sign-in-codes.md': renderSignInCodes,
   'clients/python/src/postern/models.py': renderPythonModels,
   'clients/python/src/postern/_operations.py': renderPythonClient,

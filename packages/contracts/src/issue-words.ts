@@ -18,7 +18,9 @@ export function wordsOf(issue: z.core.$ZodIssue): string {
     case 'too_big':
       return `must ${bound(issue.origin, 'at most', 'less than', issue.maximum, issue.inclusive)}`
     case 'invalid_union':
-      return unionWords(issue.errors)
+      return 'options' in issue && Array.isArray(issue.options)
+        ? `must be one of ${issue.options.join(', ')}`
+        : unionWords(issue.errors)
     case 'unrecognized_keys':
       return `must not have ${[...issue.keys.join(', ')].slice(0, maxNamed).join('')}`
     case 'invalid_key':

@@ -6,6 +6,7 @@ import { openApi } from './openapi.ts'
 import { problemSchema, problemTypes } from './problem.ts'
 import { problemsOf } from './route-problems.ts'
 import { routeTable } from './route-table.ts'
+import { connectorConfigSchemas } from './sync/connector-configs.ts'
 import { isScimTarget, scimErrorSchema, scimMediaType } from './scim/error.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -84,9 +85,10 @@ describe('the OpenAPI document', () => {
     const held = ['schemas', 'headers'].flatMap((kind) =>
       Object.keys(record(at(document, 'components', kind))).map((name) => `#/components/${kind}/${name}`),
     )
-    // Sent as JSON in a part of a form or in a header, where only a description can name it.
-    const described = '#/components/schemas/EvidenceDetails'
-    expect([...new Set([...references, described])].toSorted()).toEqual(held.toSorted())
+    // Sent as JSON in a part of a form or in a header, or by the type of a connector: only a description can name it.
+    const configs = Object.values(connectorConfigSchemas).map((schema) => String(schema.meta()?.id))
+    const described = ['EvidenceDetails', ...configs].map((name) => `#/components/schemas/${name}`)
+    expect([...new Set([...references, ...described])].toSorted()).toEqual(held.toSorted())
   })
 
   test('names its tags and its security schemes once and uses no others', () => {

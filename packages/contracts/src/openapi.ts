@@ -12,6 +12,7 @@ import {
 } from './media-types.ts'
 import { headerComponents, headerParameters, headersOf } from './openapi-headers.ts'
 import { problemDocument, problemMediaType, problemSchema, problemTypes, problemUri } from './problem.ts'
+import { connectorConfigSchemas } from './sync/connector-configs.ts'
 import { tenantHeader } from './platform-headers.ts'
 import { problemsOf } from './route-problems.ts'
 import { routeTable } from './route-table.ts'
@@ -43,6 +44,9 @@ export function* openApiInTurns(serverUrl: string, routes: readonly Route[] = ro
     const item = (paths[path] ??= {})
     item[route.method.toLowerCase()] = operation(route, schemas)
     yield
+  }
+  if (schemas.has('NewConnector')) {
+    for (const schema of Object.values(connectorConfigSchemas)) schemaOf(schema, 'input', schemas)
   }
   schemaOf(problemSchema, 'output', schemas)
   schemaOf(scimErrorSchema, 'output', schemas)

@@ -74,7 +74,19 @@ describe('setting up a connector', () => {
   })
 
   test.each([
-    [{ type: 'ldap', config: { nonsense: true } }, '/config'],
+    [{ type: 'ldap', config: { nonsense: true } }, '/config/host'],
+    [
+      { type: 'csv', config: { delimeter: ';' } },
+      '/config/delimeter","code":"unknown","detail":"is not known: use url, auth',
+    ],
+    [
+      { config: { url: 'https://x.example', auth: { kind: 'bearer', token: 't' } } },
+      '/config/auth/token","code":"unknown',
+    ],
+    [
+      { config: { url: 'https://x.example', auth: { kind: 'token' } } },
+      '/config/auth/kind","code":"invalid","detail":"must be one of none',
+    ],
     [{ config: {} }, '/config/url'],
     [{ secrets: { passphrase: 'x' } }, '/secrets/passphrase'],
     [{ mapping: [{ target: 'salary', source: 'x' }] }, '/mapping/0/target'],

@@ -365,7 +365,7 @@ class Connector(_ConnectorRequired, total=False):
 
 class ConnectorChange(TypedDict, total=False):
     name: str
-    config: Dict[str, Any]
+    config: CsvConnectorConfig | HttpJsonConnectorConfig | ScimConnectorConfig | LdapConnectorConfig | SqlConnectorConfig
     secrets: Dict[str, str | None]
     mapping: List[MappingRuleInput]
     schedule: ConnectorScheduleInput | None
@@ -385,6 +385,37 @@ class ConnectorHierarchyInput(TypedDict):
     key: str
     name: str
     kind: Literal["legal_entity", "management", "process", "geography", "technology", "custom"]
+
+
+class ConnectorHttpAuthValue(TypedDict):
+    kind: Literal["none"]
+
+
+class ConnectorHttpAuthValue2(TypedDict):
+    kind: Literal["basic"]
+    username: str
+
+
+class ConnectorHttpAuthValue3(TypedDict):
+    kind: Literal["bearer"]
+
+
+class ConnectorHttpAuthValue4(TypedDict):
+    kind: Literal["header"]
+    name: str
+
+
+class _ConnectorHttpAuthValue5Required(TypedDict):
+    kind: Literal["oauth_client_credentials"]
+    token_url: str
+    client_id: str
+
+
+class ConnectorHttpAuthValue5(_ConnectorHttpAuthValue5Required, total=False):
+    scope: str
+    audience: str
+    resource: str
+    client_authentication: Literal["post", "basic"]
 
 
 class ConnectorSafety(TypedDict):
@@ -466,7 +497,7 @@ class _CreateConnectorRequired(TypedDict):
 
 class CreateConnector(_CreateConnectorRequired, total=False):
     hierarchy: ConnectorHierarchyInput
-    config: Dict[str, Any]
+    config: CsvConnectorConfig | HttpJsonConnectorConfig | ScimConnectorConfig | LdapConnectorConfig | SqlConnectorConfig
     secrets: Dict[str, str]
     mapping: List[MappingRuleInput]
     schedule: ConnectorScheduleInput | None
@@ -575,6 +606,37 @@ class CreatedApiKey(TypedDict):
     rotated_from: str | None
     version: int
     key: str
+
+
+class CsvConnectorConfigAuth(TypedDict):
+    kind: Literal["none"]
+
+
+class CsvConnectorConfigAuth2(TypedDict):
+    kind: Literal["basic"]
+    username: str
+
+
+class CsvConnectorConfigAuth3(TypedDict):
+    kind: Literal["bearer"]
+
+
+class CsvConnectorConfigAuth4(TypedDict):
+    kind: Literal["header"]
+    name: str
+
+
+class CsvConnectorConfig(TypedDict, total=False):
+    url: str
+    auth: CsvConnectorConfigAuth | CsvConnectorConfigAuth2 | CsvConnectorConfigAuth3 | CsvConnectorConfigAuth4
+    ca: str
+    encoding: Literal["auto", "utf-8", "utf-16le", "utf-16be", "windows-1250", "windows-1251", "windows-1252", "windows-1253", "windows-1254", "windows-1257", "iso-8859-2", "iso-8859-15", "macintosh", "shift_jis", "euc-kr", "gb18030", "big5"]
+    delimiter: Literal[",", ";", "\t", "|"]
+    columns: List[str]
+    lenient_quotes: bool
+    short_rows: bool
+    sheet: str
+    header_row: int
 
 
 class CustodyEvent(TypedDict):
@@ -1070,6 +1132,44 @@ class HierarchyTreeNode(TypedDict):
     children: List[HierarchyTreeNode]
 
 
+class HttpJsonConnectorConfigPaging(TypedDict):
+    kind: Literal["none"]
+
+
+class _HttpJsonConnectorConfigPaging2Required(TypedDict):
+    kind: Literal["page"]
+
+
+class HttpJsonConnectorConfigPaging2(_HttpJsonConnectorConfigPaging2Required, total=False):
+    parameter: str
+    first: int
+    step: int
+
+
+class _HttpJsonConnectorConfigPaging3Required(TypedDict):
+    kind: Literal["cursor"]
+    next: str
+
+
+class HttpJsonConnectorConfigPaging3(_HttpJsonConnectorConfigPaging3Required, total=False):
+    parameter: str
+
+
+class HttpJsonConnectorConfigPaging4(TypedDict):
+    kind: Literal["link"]
+
+
+class _HttpJsonConnectorConfigRequired(TypedDict):
+    url: str
+
+
+class HttpJsonConnectorConfig(_HttpJsonConnectorConfigRequired, total=False):
+    auth: ConnectorHttpAuth
+    ca: str
+    items: str
+    paging: HttpJsonConnectorConfigPaging | HttpJsonConnectorConfigPaging2 | HttpJsonConnectorConfigPaging3 | HttpJsonConnectorConfigPaging4
+
+
 class KeyHealthReasonsItem(TypedDict):
     reason: Literal["owner_left", "rotated_in_use", "expiring", "outside_policy", "never_used", "idle", "refused_often", "rotation_due", "unneeded_scopes", "wildcard", "no_address_limit"]
     keys: int
@@ -1137,6 +1237,25 @@ class KeyPolicyEvent(TypedDict):
     rotation_days: int
     revoke_idle_days: int | None
     audit_retention_days: int
+
+
+class _LdapConnectorConfigRequired(TypedDict):
+    host: str
+    bind_dn: str
+    base_dn: str
+
+
+class LdapConnectorConfig(_LdapConnectorConfigRequired, total=False):
+    port: int
+    encryption: Literal["ldaps", "starttls"]
+    ca: str
+    filter: str
+    scope: Literal["sub", "one"]
+    attributes: List[str]
+    key_attribute: str
+    parent_filter: str
+    page_size: int
+    ignore_referrals: bool
 
 
 class LeakReceipt(TypedDict):
@@ -1929,6 +2048,22 @@ class SentTestProcedure(_SentTestProcedureRequired, total=False):
     custom: CustomFieldsInput
 
 
+class _SqlConnectorConfigRequired(TypedDict):
+    engine: Literal["postgres", "mariadb"]
+    host: str
+    database: str
+    username: str
+    view: str
+
+
+class SqlConnectorConfig(_SqlConnectorConfigRequired, total=False):
+    port: int
+    encryption: Literal["tls", "none"]
+    ca: str
+    schema: str
+    columns: List[str]
+
+
 class SyncRunFailure(TypedDict):
     code: str
     message: str
@@ -2168,6 +2303,7 @@ class WebhookDelivery(TypedDict):
 
 
 ChangeAction = Literal["created", "updated", "deleted"]
+ConnectorHttpAuth = ConnectorHttpAuthValue | ConnectorHttpAuthValue2 | ConnectorHttpAuthValue3 | ConnectorHttpAuthValue4 | ConnectorHttpAuthValue5
 CustomFields = Dict[str, str | float | bool | None]
 CustomFieldsInput = Dict[str, str | float | bool | None]
 FindingsSummary = List[FindingsSummaryValueItem]

@@ -118,7 +118,9 @@ function operationFor(operation: Json, published: Json, uses: ReadonlyMap<string
       .filter((each) => !omittedParameters.has(String(asJson(resolve(each, published))['name'])))
       .map((each) => withoutExamples(each)),
     ...(requestBody === undefined ? {} : { requestBody: withoutExamples(requestBody) }),
-    responses: Object.fromEntries(answers.map(([status, answer]) => [status, answerFor(asJson(answer))])),
+    responses: Object.fromEntries(
+      answers.map(([status, answer]) => [status, answerFor(asJson(resolve(answer, published)))]),
+    ),
   }
 }
 

@@ -64,7 +64,7 @@ function parametersOf(operation: Json): Json[] {
   return asList(operation['parameters']).map(asJson)
 }
 
-function pascalCase(name: string): string {
+export function pascalCase(name: string): string {
   const words = name.split(/[^A-Za-z0-9]/).filter((word) => word !== '')
   return words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('')
 }

@@ -1,7 +1,8 @@
-import { type Json, asJson, asList, mapMembers, omit, schemaNameOf } from './json.ts'
+import { type Json, asJson, asList, mapMembers, omit, schemaNameOf, schemaRef } from './json.ts'
 import { linesMediaType, pageMediaType, workbookMediaType } from '../media-types.ts'
 import { openApi } from '../openapi.ts'
 import type { Route } from '../route.ts'
+import { connectorConfigSchemas } from '../sync/connector-configs.ts'
 import { type SharedExamples, shareExamples } from './examples.ts'
 import { operationIdOf } from './operation-id.ts'
 import { type SharedParameters, shareParameters, simplifyParameter } from './parameters.ts'
@@ -15,6 +16,7 @@ import {
   withRequired,
   withoutProblemCodes,
 } from './responses.ts'
+import { shareSuccesses } from './successes.ts'
 import { type Simplifying, simplifySchema } from './simplify-schema.ts'
 
 /** All of one type: some clients send the last of several, and `http` would replace the header of a key. */
@@ -85,6 +87,7 @@ export function* publishedOpenApiInTurns(exact: Json): Generator<undefined, Json
     published[received.nameOf(name)] = simplifySchema(limited, received)
   }
   replaceRecursion(published)
+  describeConfigs(published)
 
   const responses: SharedResponses = new Map()
   const simple: Json[] = []
@@ -95,10 +98,12 @@ export function* publishedOpenApiInTurns(exact: Json): Generator<undefined, Json
   const parameters: SharedParameters = new Map()
   const problemCodes = commonProblemCodes(simple)
   const examples: SharedExamples = new Map()
-  const shared = shareExamples(
+  const withExamples = shareExamples(
     shareParameters(simple, parameters).map((each) => withoutProblemCodes(each, problemCodes)),
     examples,
   )
+  yield
+  const shared = shareSuccesses(withExamples, responses)
   yield
   const paths: Record<string, Record<string, unknown>> = {}
   for (const [at, [path, method]] of operationsOf(exact).entries()) (paths[path] ??= {})[method] = shared[at]
@@ -207,6 +212,19 @@ function replaceRecursion(published: Record<string, unknown>): void {
     if (ofItself.length === 0) continue
     const members = asList(required).filter((member) => !ofItself.some(([own]) => own === member))
     published[name] = { ...omit(asJson(schema), 'required'), ...(members.length === 0 ? {} : { required: members }) }
+  }
+}
+
+/** The service tells the configurations apart by the `type` of the connector. */
+function describeConfigs(published: Record<string, unknown>): void {
+  const anyOf = Object.values(connectorConfigSchemas).map((schema) => schemaRef(String(schema.meta()?.id)))
+  for (const name of ['CreateConnector', 'ConnectorChange']) {
+    const schema = asJson(published[name])
+    const properties = asJson(schema['properties'])
+    const { config } = properties
+    if (config === undefined || !('CsvConnectorConfig' in published)) continue
+    const { description } = asJson(config)
+    published[name] = { ...schema, properties: { ...properties, config: { description, anyOf } } }
   }
 }
 

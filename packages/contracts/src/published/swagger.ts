@@ -1,4 +1,4 @@
-import { type Json, asJson, asList, mapMembers, omit } from './json.ts'
+import { type Json, asJson, asList, mapMembers, omit, resolve } from './json.ts'
 
 /**
  * The published OpenAPI 3.1 document as OpenAPI 2.0, for tools such as Power Platform. Each schema accepts at least what
@@ -13,7 +13,9 @@ export function swaggerOf(published: Json): Json {
     info: { title, version, description },
     ...addressOf(String(server?.['url'] ?? '/')),
     tags: published['tags'],
-    paths: mapMembers(published['paths'], (item) => mapMembers(item, (operation) => operationOf(asJson(operation)))),
+    paths: mapMembers(published['paths'], (item) =>
+      mapMembers(item, (operation) => operationOf(asJson(operation), published)),
+    ),
     definitions: mapMembers(components['schemas'], schemaOf),
     parameters: mapMembers(components['parameters'], (each) => parameterOf(asJson(each))),
     responses: mapMembers(components['responses'], (each) => responseOf(asJson(each))),
@@ -27,10 +29,11 @@ function addressOf(url: string): Json {
   return { host, basePath: pathname, schemes: [protocol.slice(0, -1)] }
 }
 
-function operationOf(operation: Json): Json {
+function operationOf(operation: Json, published: Json): Json {
   const { parameters, requestBody, responses, ...rest } = operation
   const consumes = Object.keys(asJson(asJson(requestBody)['content']))
-  const produces = Object.values(asJson(responses)).flatMap((each) => Object.keys(asJson(asJson(each)['content'])))
+  const answers = Object.values(asJson(responses)).map((each) => asJson(resolve(each, published)))
+  const produces = answers.flatMap(({ content }) => Object.keys(asJson(content)))
   return {
     ...omit(rest, 'x-problem-codes'),
     ...(consumes.length === 0 ? {} : { consumes }),

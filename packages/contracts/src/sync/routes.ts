@@ -9,6 +9,7 @@ import { pushTestProceduresBodySchema } from '../universe/test-procedure.ts'
 import { connectorRoutes } from './connector-routes.ts'
 import { webhookRoutes } from './webhook-routes.ts'
 
+export * from './connector-configs.ts'
 export * from './connector.ts'
 export * from './connector-routes.ts'
 export * from './run.ts'

@@ -2,7 +2,9 @@ import type { Word } from './word.ts'
 
 export const syncWords: Readonly<Record<string, Word>> = {
   dataset: ['What the connector brings'],
-  config: ['Where and how the source is read; its members depend on `type`'],
+  config: [
+    'Where and how the source is read. By `type`, it has the members of the schema `CsvConnectorConfig`, `HttpJsonConnectorConfig`, `ScimConnectorConfig`, `LdapConnectorConfig` or `SqlConnectorConfig`',
+  ],
   schedule: ['When it runs automatically; null for never'],
   safety: ['Limits that a run must keep'],
   max_deactivate: ['Most rows that one run may deactivate', 50],

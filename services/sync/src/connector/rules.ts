@@ -1,4 +1,11 @@
-import type { Connector, CreateConnectorBody, InputError, MappingRule, Schedule } from '@postern/contracts'
+import {
+  type Connector,
+  type CreateConnectorBody,
+  type InputError,
+  type MappingRule,
+  type Schedule,
+  connectorConfigSchemas,
+} from '@postern/contracts'
 import type { z } from 'zod'
 import { type Dataset, datasetRules } from '../dataset/rules.ts'
 import { unreadSources } from '../mapping/attributes.ts'
@@ -58,11 +65,24 @@ export function keyFaults(key: string): InputError[] {
 function configFaults(source: SourceType, config: object, wordsOf: (issue: Issue) => string): InputError[] {
   const parsed = source.configSchema.safeParse(config)
   // The detail never quotes the value, which may be a misplaced secret.
-  return (parsed.error?.issues ?? []).map((issue) => ({
-    pointer: ['/config', ...issue.path.map((part) => pointerPart(String(part)))].join('/'),
-    code: 'invalid',
-    detail: wordsOf(issue),
-  }))
+  return (parsed.error?.issues ?? []).flatMap((issue): InputError[] => {
+    const pointer = ['/config', ...issue.path.map((part) => pointerPart(String(part)))].join('/')
+    if (issue.code !== 'unrecognized_keys') return [{ pointer, code: 'invalid', detail: wordsOf(issue) }]
+    const known = issue.path.length === 0 ? namesOf(source.type) : []
+    const detail = known.length === 0 ? 'is not known here: remove it' : `is not known: use ${known.join(', ')}`
+    return issue.keys.slice(0, mostNamed).map((key) => ({
+      pointer: `${pointer}/${pointerPart(key.slice(0, 64).toWellFormed())}`,
+      code: 'unknown',
+      detail,
+    }))
+  })
+}
+
+const mostNamed = 20
+
+function namesOf(type: string): readonly string[] {
+  const schemas: Readonly<Record<string, z.ZodObject>> = connectorConfigSchemas
+  return Object.keys(schemas[type]?.shape ?? {})
 }
 
 function secretFaults(source: SourceType, names: readonly string[]): InputError[] {

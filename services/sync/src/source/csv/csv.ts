@@ -1,10 +1,10 @@
-import { workbookMediaType } from '@postern/contracts'
-import { z } from 'zod'
+import { csvConfigSchema, workbookMediaType } from '@postern/contracts'
+import type { z } from 'zod'
 import { createByteBudget, readBytes } from '../../outbound/byte-stream.ts'
 import { SourceReadError } from '../source-read-error.ts'
 import { requestOk } from '../http/request.ts'
-import { credentialHeaders, staticAuthSchema, staticSecretNames } from '../http/authorize.ts'
-import { caSchema, urlSchema } from '../http/fields.ts'
+import { credentialHeaders, staticSecretNames } from '../http/authorize.ts'
+import { caSchema } from '../http/fields.ts'
 import {
   type SourceContext,
   type SourceItem,
@@ -14,7 +14,7 @@ import {
   defineSourceType,
   rowsOf,
 } from '../types.ts'
-import { decodeText, encodings } from './decode.ts'
+import { decodeText } from './decode.ts'
 import { findTextFormat } from './other-formats.ts'
 import { type Column, readHeader } from './header.ts'
 import { normalizePieces } from './normalize-pieces.ts'
@@ -23,24 +23,7 @@ import { isZip } from '../workbook/open-workbook.ts'
 import { readWorkbook } from '../workbook/workbook.ts'
 import { type Records, findSeparator, parseRecords, readSeparatorLine } from './parse.ts'
 
-const configSchema = z.strictObject({
-  /** Without a URL, a file is uploaded with each run. */
-  url: urlSchema.optional(),
-  auth: staticAuthSchema.default({ kind: 'none' }),
-  ca: caSchema.optional(),
-  encoding: z.enum(encodings).default('auto'),
-  /** Detected if it is not set. */
-  delimiter: z.enum([',', ';', '\t', '|']).optional(),
-  /** All columns if not set. A missing column fails the read. */
-  columns: z.array(z.string().trim().normalize('NFC').min(1).max(255)).min(1).max(500).optional(),
-  lenient_quotes: z.boolean().default(false),
-  /** Some spreadsheets omit empty cells at the end of a row. */
-  short_rows: z.boolean().default(false),
-  /** Of a workbook; the first that is shown if not set. */
-  sheet: z.string().trim().normalize('NFC').min(1).max(255).optional(),
-  /** Of a workbook; the first row with a value if not set. */
-  header_row: z.int().min(1).max(1_048_576).optional(),
-})
+const configSchema = csvConfigSchema.safeExtend({ ca: caSchema.optional() })
 type CsvConfig = z.output<typeof configSchema>
 
 /** A text table (RFC 4180 and the variants of spreadsheets) or a workbook (`.xlsx`), uploaded or fetched from a URL. */

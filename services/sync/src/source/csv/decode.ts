@@ -1,29 +1,10 @@
+import type { csvEncodings } from '@postern/contracts'
 import { isAscii } from 'node:buffer'
 import { SourceReadError } from '../source-read-error.ts'
 import { MarkingDecoder, undecodable } from '../marking-decoder.ts'
 import { findBinaryFormat } from './other-formats.ts'
 
-/** WHATWG labels, and `auto`. */
-export const encodings = [
-  'auto',
-  'utf-8',
-  'utf-16le',
-  'utf-16be',
-  'windows-1250',
-  'windows-1251',
-  'windows-1252',
-  'windows-1253',
-  'windows-1254',
-  'windows-1257',
-  'iso-8859-2',
-  'iso-8859-15',
-  'macintosh',
-  'shift_jis',
-  'euc-kr',
-  'gb18030',
-  'big5',
-] as const
-type Encoding = (typeof encodings)[number]
+type Encoding = (typeof csvEncodings)[number]
 
 const sampleBytes = 65_536
 

@@ -1,23 +1,7 @@
-import { z } from 'zod'
-import { line } from './fields.ts'
+import type { staticAuthSchema } from '@postern/contracts'
+import type { z } from 'zod'
 import { SourceReadError } from '../source-read-error.ts'
 
-/** These must not carry a secret. */
-const ownHeader =
-  /^(?:accept|accept-.*|host|user-agent|content-.*|connection|keep-alive|transfer-encoding|te|trailer|upgrade|expect|range|if-.*|proxy-.*|referer|origin)$/i
-
-export const staticAuthSchema = z.discriminatedUnion('kind', [
-  z.strictObject({ kind: z.literal('none') }),
-  z.strictObject({ kind: z.literal('basic'), username: line(255).regex(/^[^:]*$/) }),
-  z.strictObject({ kind: z.literal('bearer') }),
-  z.strictObject({
-    kind: z.literal('header'),
-    name: z
-      .string()
-      .regex(/^[A-Za-z][A-Za-z0-9-]{0,63}$/)
-      .refine((name) => !ownHeader.test(name), 'must not be a header that every request has'),
-  }),
-])
 export type StaticAuth = z.output<typeof staticAuthSchema>
 
 export type Secrets = Readonly<Record<string, string | undefined>>

@@ -1,19 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { z } from 'zod'
 
-export const line = (max: number) =>
-  z
-    .string()
-    .min(1)
-    .max(max)
-    .regex(/^[^\p{Cc}]*$/u, { message: 'must be one line' })
-
-/** Plain http is checked when connecting. */
-export const urlSchema = z
-  .string()
-  .max(2000)
-  .refine(isHttpUrl, { message: 'must be an https URL without a user, a password or a fragment' })
-
 /** These replace the system's trust store, and are no secret. */
 export const caSchema = z
   .string()
@@ -34,10 +21,4 @@ function isCertificate(pem: string): boolean {
   } catch {
     return false
   }
-}
-
-function isHttpUrl(text: string): boolean {
-  if (!URL.canParse(text)) return false
-  const { protocol, username, password, hash } = new URL(text)
-  return (protocol === 'https:' || protocol === 'http:') && username === '' && password === '' && hash === ''
 }

@@ -1,19 +1,14 @@
 import { createHash } from 'node:crypto'
-import { z } from 'zod'
+import { httpJsonConfigSchema } from '@postern/contracts'
+import type { z } from 'zod'
 import { SourceReadError } from '../source-read-error.ts'
 import { type SourceContext, type SourceItem, type SourceType, defineSourceType } from '../types.ts'
-import { caSchema, urlSchema } from './fields.ts'
-import { findMemberFaults, followPointer, parseJson, pointerPattern, toJsonItem } from './json-items.ts'
-import { createPageReader, httpAuthSchema, httpSecretNames } from './page-reader.ts'
-import { firstPage, nextPage, pagingSchema } from './paging.ts'
+import { caSchema } from './fields.ts'
+import { findMemberFaults, followPointer, parseJson, toJsonItem } from './json-items.ts'
+import { createPageReader, httpSecretNames } from './page-reader.ts'
+import { firstPage, nextPage } from './paging.ts'
 
-const configSchema = z.strictObject({
-  url: urlSchema,
-  auth: httpAuthSchema,
-  ca: caSchema.optional(),
-  items: z.string().max(255).regex(pointerPattern, { message: 'must be a JSON Pointer' }).default(''),
-  paging: pagingSchema.default({ kind: 'none' }),
-})
+const configSchema = httpJsonConfigSchema.safeExtend({ ca: caSchema.optional() })
 type HttpJsonConfig = z.output<typeof configSchema>
 
 /** JSON pages over HTTP. */

@@ -4,9 +4,6 @@ import { undecodable } from '../marking-decoder.ts'
 import { nameOfPart } from '../../mapping/pointer.ts'
 import { type ColumnFault, type SourceItem, type SourceLimits, rowOrError } from '../types.ts'
 
-/** A JSON Pointer (RFC 6901); empty for the whole document. */
-export const pointerPattern = /^(?:\/(?:[^~/]|~[01])*)*$/
-
 export function followPointer(document: unknown, pointer: string): unknown {
   let value = document
   for (const name of namesOf(pointer)) {

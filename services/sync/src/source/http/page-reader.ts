@@ -1,29 +1,14 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { z } from 'zod'
+import type { httpAuthSchema } from '@postern/contracts'
+import type { z } from 'zod'
 import type { OutboundHttp } from '../../outbound/outbound.ts'
 import { SourceReadError } from '../source-read-error.ts'
 import { MarkingDecoder } from '../marking-decoder.ts'
 import type { SourceContext, SourceLimits } from '../types.ts'
 import { requestOk } from './request.ts'
-import { credentialHeaders, requireSecret, staticAuthSchema, staticSecretNames } from './authorize.ts'
+import { credentialHeaders, requireSecret, staticSecretNames } from './authorize.ts'
 import { openTokenSource } from './client-credentials.ts'
-import { line, urlSchema } from './fields.ts'
 
-export const httpAuthSchema = z
-  .discriminatedUnion('kind', [
-    ...staticAuthSchema.options,
-    z.strictObject({
-      kind: z.literal('oauth_client_credentials'),
-      token_url: urlSchema,
-      client_id: line(255),
-      scope: line(1000).optional(),
-      audience: line(1000).optional(),
-      /** The same as a resource indicator (RFC 8707). */
-      resource: line(1000).optional(),
-      client_authentication: z.enum(['post', 'basic']).default('post'),
-    }),
-  ])
-  .default({ kind: 'none' })
 type HttpAuth = z.output<typeof httpAuthSchema>
 
 export const httpSecretNames: readonly string[] = [...staticSecretNames, 'client_secret']

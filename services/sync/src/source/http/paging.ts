@@ -1,25 +1,9 @@
 import LinkHeader from 'http-link-header'
-import { z } from 'zod'
+import type { pagingSchema } from '@postern/contracts'
+import type { z } from 'zod'
 import { SourceReadError } from '../source-read-error.ts'
-import { followPointer, pointerPattern } from './json-items.ts'
+import { followPointer } from './json-items.ts'
 
-const parameter = z.string().regex(/^[A-Za-z0-9_.$[\]-]{1,64}$/)
-const pointer = z.string().max(255).regex(pointerPattern, { message: 'must be a JSON Pointer' })
-
-export const pagingSchema = z.discriminatedUnion('kind', [
-  z.strictObject({ kind: z.literal('none') }),
-  /** `step` is 1 for page numbers, the page size for offsets. */
-  z.strictObject({
-    kind: z.literal('page'),
-    parameter: parameter.default('page'),
-    first: z.int().min(0).max(1).default(1),
-    step: z.int().min(1).max(100_000).default(1),
-  }),
-  /** A value from the response that is sent with the next request or is its URL. */
-  z.strictObject({ kind: z.literal('cursor'), parameter: parameter.default('cursor'), next: pointer }),
-  /** The `Link` header with `rel="next"` (RFC 8288). */
-  z.strictObject({ kind: z.literal('link') }),
-])
 type Paging = z.output<typeof pagingSchema>
 
 interface Page {

@@ -1,21 +1,14 @@
 import { createHash } from 'node:crypto'
+import { scimConfigSchema } from '@postern/contracts'
 import { z } from 'zod'
 import { SourceReadError } from '../source-read-error.ts'
 import { type SourceContext, type SourceItem, type SourceType, defineSourceType } from '../types.ts'
-import { caSchema, line, urlSchema } from './fields.ts'
+import { caSchema } from './fields.ts'
 import { type MemberFault, findMemberFaults, parseJson, toJsonItem } from './json-items.ts'
-import { createPageReader, httpAuthSchema, httpSecretNames } from './page-reader.ts'
+import { createPageReader, httpSecretNames } from './page-reader.ts'
 import { scimName, withScimNames } from './scim-names.ts'
 
-const configSchema = z.strictObject({
-  /** The base URL of the service provider, without `/Users`. */
-  url: urlSchema,
-  auth: httpAuthSchema,
-  ca: caSchema.optional(),
-  resource: z.enum(['Users', 'Groups']).default('Users'),
-  filter: line(2000).optional(),
-  page_size: z.int().min(1).max(1000).default(100),
-})
+const configSchema = scimConfigSchema.safeExtend({ ca: caSchema.optional() })
 type ScimConfig = z.output<typeof configSchema>
 
 /** Some providers send null instead of an empty list. */

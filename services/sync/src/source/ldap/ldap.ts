@@ -1,37 +1,18 @@
 import { type Entry, FilterParser } from 'ldapts'
-import { z } from 'zod'
+import { ldapConfigSchema } from '@postern/contracts'
+import type { z } from 'zod'
 import { SourceReadError } from '../source-read-error.ts'
 import { requireSecret } from '../http/authorize.ts'
-import { caSchema, line } from '../http/fields.ts'
+import { caSchema } from '../http/fields.ts'
 import { type SourceContext, type SourceItem, type SourceType, defineSourceType } from '../types.ts'
 import { type LdapConnection, connectDirectory, ldapFailure } from './connection.ts'
 import { withRequestedNames, keyOf, parentName, plainName, valuesOf } from './entry.ts'
 
-const filter = z.string().max(4000).refine(isFilter, { message: 'must be a filter of RFC 4515' })
-const attribute = z.string().regex(/^[A-Za-z][A-Za-z0-9-]{0,63}$/)
-
-const configSchema = z.strictObject({
-  host: line(255).regex(/^[A-Za-z0-9.:_-]+$/),
-  port: z.int().min(1).max(65_535).optional(),
-  /** Always encrypted, because the password is sent. */
-  encryption: z.enum(['ldaps', 'starttls']).default('ldaps'),
+const filterMessage = { message: 'must be a filter (RFC 4515), such as (objectClass=person)' }
+const configSchema = ldapConfigSchema.safeExtend({
   ca: caSchema.optional(),
-  bind_dn: line(1000),
-  base_dn: line(1000),
-  filter: filter.default('(objectClass=*)'),
-  scope: z.enum(['sub', 'one']).default('sub'),
-  attributes: z
-    .array(attribute)
-    .min(1)
-    .max(200)
-    .default(['ou', 'cn', 'name', 'displayName', 'description', 'givenName', 'sn', 'mail', 'uid', 'title', 'manager']),
-  /** An attribute that survives renames and moves: `objectGUID` in Active Directory. */
-  key_attribute: attribute.default('entryUUID'),
-  /** The key of the nearest one is an item's `parent_key`. */
-  parent_filter: filter.default('(objectClass=organizationalUnit)'),
-  page_size: z.int().min(1).max(1000).default(500),
-  /** Whether parts that other directories hold may be missing. */
-  ignore_referrals: z.boolean().default(false),
+  filter: ldapConfigSchema.shape.filter.refine(isFilter, filterMessage),
+  parent_filter: ldapConfigSchema.shape.parent_filter.refine(isFilter, filterMessage),
 })
 type LdapConfig = z.output<typeof configSchema>
 
