@@ -351,6 +351,7 @@ test('only constraints that reveal nothing about other tenants are left out', ()
       'member_tenant_fk',
       'keys.policy_review_pk',
       'policy_review_tenant_fk',
+      'sign_in_tenant_fk',
       'keys.tenant_pk',
       'tenant_event_tenant_fk',
       'sync.webhook_feed_pk',
