@@ -26,7 +26,7 @@ const formats: Readonly<Record<string, string>> = {
 }
 
 /** Undefined: the client names none in the query, so `Accept` decides. */
-export function mediaTypeAsked(query: unknown): string | undefined {
+export function requestedMediaType(query: unknown): string | undefined {
   const member = (name: string): unknown =>
     typeof query === 'object' && query !== null ? Reflect.get(query, name) : ''
   const format = member('format')

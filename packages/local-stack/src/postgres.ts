@@ -108,7 +108,7 @@ async function run(
 /** Returns undefined while the server starts. */
 async function answers(url: string, data: string, pid: number): Promise<true | undefined> {
   // Another PostgreSQL may use the port.
-  if (!(await saysReady(data, pid))) return undefined
+  if (!(await isPostmasterReady(data, pid))) return undefined
   // On a busy machine a shorter timeout would abort every attempt.
   const client = new Client({ connectionString: url, connectionTimeoutMillis: startTimeoutMs })
   // The query below reports the failure.
@@ -137,7 +137,7 @@ async function answers(url: string, data: string, pid: number): Promise<true | u
 }
 
 /** Whether `postmaster.pid` names this process and a state that accepts connections. */
-async function saysReady(data: string, pid: number): Promise<boolean> {
+async function isPostmasterReady(data: string, pid: number): Promise<boolean> {
   const note = await readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => '')
   const lines = note.split('\n').map((line) => line.trim())
   return lines[0] === String(pid) && lines.some((line) => line === 'ready' || line === 'standby')

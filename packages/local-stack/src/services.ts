@@ -192,14 +192,14 @@ export async function startServices(options: ServicesOptions): Promise<Services>
     // A gateway asks for its lease until the keys service grants it.
     const { beforeGateways } = options
     const startAll = async (some: readonly (readonly [ServiceProcessName, number])[]): Promise<void> =>
-      await settle(some.map(async ([name, port]) => await startOne(name, port, {})))
+      await awaitAll(some.map(async ([name, port]) => await startOne(name, port, {})))
     if (beforeGateways === undefined) await startAll([...all, ...gateways])
     else {
       await startAll(all)
       await beforeGateways(find('keys').url)
       await startAll(gateways)
     }
-    await settle(gateways.map(async ([name]) => await waitForLease(find(name).process)))
+    await awaitAll(gateways.map(async ([name]) => await waitForLease(find(name).process)))
   } catch (error) {
     await stop()
     throw error
@@ -230,7 +230,7 @@ async function waitForLease(gateway: ManagedProcess): Promise<void> {
   await waitUntilReady(gateway, isReady, { timeoutMs: startTimeoutMs, everyMs: 20 })
 }
 
-async function settle(work: readonly Promise<void>[]): Promise<void> {
+async function awaitAll(work: readonly Promise<void>[]): Promise<void> {
   const results = await Promise.allSettled(work)
   for (const result of results) if (result.status === 'rejected') throw result.reason
 }

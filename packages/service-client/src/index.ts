@@ -1,4 +1,4 @@
-export { askAgainOnce, idleConnections } from './connection.ts'
+export { retryOnce, idleConnections } from './connection.ts'
 export { NoAnswerError, ServiceUnavailableError } from './errors.ts'
 export {
   type ServiceAnswer,

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import { type Caller, type KeyRing, type TenantContext, createSigner } from '@postern/signed-context'
 import { type Dispatcher, Pool } from 'undici'
 import type { z } from 'zod'
-import { askAgainOnce, idleConnections } from './connection.ts'
+import { retryOnce, idleConnections } from './connection.ts'
 import { NoAnswerError, ServiceUnavailableError } from './errors.ts'
 import { signHeaders } from './sign-headers.ts'
 
@@ -103,7 +103,7 @@ export function createServiceClient({
       return { status: answer.statusCode, headers: joinValues(answer.headers), text, json: parseJson(text) }
     }
     try {
-      return await (isRepeatable ? askAgainOnce(attempt) : attempt())
+      return await (isRepeatable ? retryOnce(attempt) : attempt())
     } catch (error) {
       throw new NoAnswerError(error)
     }
@@ -122,7 +122,7 @@ export function createServiceClient({
     },
     stream: async (request) => {
       try {
-        const { statusCode, body } = await askAgainOnce(prepare(request))
+        const { statusCode, body } = await retryOnce(prepare(request))
         if (statusCode === 200) return body
         await body.dump()
         throw new Error(`the answer to ${request.target} has status ${statusCode}`)

@@ -8,7 +8,7 @@ import {
   isRepeatable,
   itemSchemaOf,
   linesMediaType,
-  mediaTypeAsked,
+  requestedMediaType,
   pageMediaType,
   workbookMediaType,
   mediaTypesOf,
@@ -37,7 +37,7 @@ import { normalizeBody, normalizeParameters } from './normalize-text.ts'
 import { problem } from './problem.ts'
 import { howToSend } from './problem-handler.ts'
 import { ReadBody, readAhead } from './read-ahead.ts'
-import { expansionsAsked, fieldsAsked, selectFields } from './select-fields.ts'
+import { requestedExpansions, requestedFields, selectFields } from './select-fields.ts'
 import { StreamedAnswer } from './streamed-answer.ts'
 import { type RequestContext, streamedAnswerBytes } from './tenant-shares.ts'
 
@@ -285,7 +285,7 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
       if (reply.statusCode === 304) return await reply.send()
       if (body === undefined) return await reply.send()
       const type = mediaType === '' ? 'application/json' : mediaType
-      const fields = fieldsAsked(inputs.query)
+      const fields = requestedFields(inputs.query)
       const page = fields === undefined ? body : selectFields(valueOf(body), fields)
       const sent = type === pageMediaType ? withEnvelope(page, reply) : page
       return await reply.type(`${type}; charset=utf-8`).send(contentOf(sent))
@@ -313,7 +313,7 @@ function withEnvelope(page: unknown, reply: FastifyReply): JsonText {
 
 function isLargeAnswer(mediaType: string, query: unknown): boolean {
   const isWhole = [linesMediaType, 'text/csv', workbookMediaType].includes(mediaType)
-  return isWhole || expansionsAsked(query).length > 0
+  return isWhole || requestedExpansions(query).length > 0
 }
 
 function holdStream({ share }: RequestContext, { content }: StreamedAnswer): void {
@@ -329,7 +329,7 @@ function holdStream({ share }: RequestContext, { content }: StreamedAnswer): voi
 function chooseMediaType(request: FastifyRequest, reply: FastifyReply, offered: readonly string[]): string {
   if (offered.length === 0) return ''
   if (offered.length > 1) reply.header('vary', 'accept')
-  const asked = mediaTypeAsked(request.query)
+  const asked = requestedMediaType(request.query)
   const mediaType = asked !== undefined && offered.includes(asked) ? asked : negotiate(request.headers.accept, offered)
   if (mediaType === undefined)
     throw problem('not_acceptable', { detail: `This resource is available as ${offered.join(', ')}.` })

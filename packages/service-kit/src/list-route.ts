@@ -12,7 +12,7 @@ import { asCsv, csvStyleOf } from './list-csv.ts'
 import { asWorkbook } from './list-workbook.ts'
 import { type JsonText, type JsonTexts, textOf, valueOf } from './json-text.ts'
 import { problem } from './problem.ts'
-import { expansionsAsked, fieldsAsked, selectFields } from './select-fields.ts'
+import { requestedExpansions, requestedFields, selectFields } from './select-fields.ts'
 import { StreamedAnswer } from './streamed-answer.ts'
 import { type RequestContext, ShareExceededError } from './tenant-shares.ts'
 
@@ -38,10 +38,10 @@ export function contractList<const R extends Route, Item extends object>(
     assertPagedEnvelope(isPage, input.query)
     if (isPage) return await pageThatFits(page, input, memory)
     const items = await begun(checked(app, route, all(input)))
-    const fields = fieldsAsked(input.query)
+    const fields = requestedFields(input.query)
     const sent =
       input.raw.method === 'HEAD'
-        ? await noneOf(items)
+        ? await closeUnread(items)
         : each(items, (item) =>
             fields === undefined || item === heartbeat ? item : selectFields(valueOf(item), fields),
           )
@@ -69,7 +69,7 @@ function assertExpandable({
   readonly mediaType: string
   readonly query: { readonly limit?: unknown }
 }): void {
-  if (expansionsAsked(query).length === 0) return
+  if (requestedExpansions(query).length === 0) return
   if (!isPaged(mediaType)) {
     throw problem('bad_request', {
       detail: '`expand` works only in JSON pages. Request JSON, or omit `expand`.',
@@ -310,7 +310,7 @@ async function* checked<Item>(app: App, route: Route, items: AsyncIterable<Item>
   }
 }
 
-async function noneOf<Item>(items: AsyncIterable<Item>): Promise<AsyncIterable<Item>> {
+async function closeUnread<Item>(items: AsyncIterable<Item>): Promise<AsyncIterable<Item>> {
   await items[Symbol.asyncIterator]().return?.()
   return Readable.from([])
 }

@@ -1,12 +1,12 @@
 import { membersOf } from '@postern/contracts'
 
 /** Returns undefined: all members. */
-export function fieldsAsked(query: unknown): readonly string[] | undefined {
+export function requestedFields(query: unknown): readonly string[] | undefined {
   const fields = namesIn(query, 'fields')
-  return fields === undefined ? undefined : [...fields, ...expansionsAsked(query).flatMap(membersOf)]
+  return fields === undefined ? undefined : [...fields, ...requestedExpansions(query).flatMap(membersOf)]
 }
 
-export function expansionsAsked(query: unknown): readonly string[] {
+export function requestedExpansions(query: unknown): readonly string[] {
   return namesIn(query, 'expand') ?? []
 }
 

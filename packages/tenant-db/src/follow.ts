@@ -84,24 +84,24 @@ interface Waiting {
   readonly enter: () => void
 }
 
-interface Places {
+interface ReaderSlots {
   free: number
   readonly mostOfOne: number
   readonly held: Map<string, number>
   readonly waiting: Waiting[]
 }
 
-const placesOf = new WeakMap<Pool, Places>()
+const readerSlotsOf = new WeakMap<Pool, ReaderSlots>()
 
-function newPlaces(pool: Pool): Places {
+function newReaderSlots(pool: Pool): ReaderSlots {
   const free = Math.max(2, Math.floor(pool.options.max / 4))
   return { free, mostOfOne: Math.floor(free / 2), held: new Map(), waiting: [] }
 }
 
 /** Among the long readers. Returns a function that frees the place. */
 async function enter(pool: Pool, tenant: string): Promise<() => void> {
-  const places = placesOf.get(pool) ?? newPlaces(pool)
-  placesOf.set(pool, places)
+  const places = readerSlotsOf.get(pool) ?? newReaderSlots(pool)
+  readerSlotsOf.set(pool, places)
   const { held, waiting } = places
   const mayEnter = (who: string): boolean => places.free > 0 && (held.get(who) ?? 0) < places.mostOfOne
   const take = (): void => {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Pool, PoolClient } from 'pg'
 import { follow, tenantOf } from './follow.ts'
-import { type Access, type Places, createPlaces } from './places.ts'
+import { type Access, type ConnectionSlots, createConnectionSlots } from './connection-slots.ts'
 import type { PoolOptions } from './pool.ts'
 import { acquire, openPool } from './pool.ts'
 import type { RowBudget, Tx } from './session.ts'
@@ -72,7 +72,7 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
   const { queryTimeoutMs, observer } = options
   const connections: Connections = {
     pool,
-    places: createPlaces(options.maxConnections, waitsPerConnect * options.connectTimeoutMs),
+    places: createConnectionSlots(options.maxConnections, waitsPerConnect * options.connectTimeoutMs),
     timeoutMs: queryTimeoutMs,
     connectAttempts: options.connectAttempts ?? 1,
   }
@@ -171,7 +171,7 @@ const readOnly = '25006'
 
 interface Connections {
   readonly pool: Pool
-  readonly places: Places
+  readonly places: ConnectionSlots
   readonly timeoutMs: number
   readonly connectAttempts: number
 }

@@ -16,10 +16,10 @@ interface KeyRefusals {
   recent: Recent[]
 }
 
-export type AskedRequest = Pick<Exchange, 'address' | 'route' | 'requestId' | 'method'>
+export type RefusedRequest = Pick<Exchange, 'address' | 'route' | 'requestId' | 'method'>
 
 export interface RefusalCounts {
-  add(principal: Principal, request: AskedRequest, code: ProblemCode): void
+  add(principal: Principal, request: RefusedRequest, code: ProblemCode): void
   readonly collected: Collected
   /** Call after reports. */
   release(): void

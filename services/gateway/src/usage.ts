@@ -4,7 +4,7 @@ import type { Logger } from '@postern/service-kit'
 import type { KeysClient } from './authenticate/keys-client.ts'
 import { type Collected, createCollected, sendCollected } from './usage-report.ts'
 import type { Principal } from './authenticate/principal.ts'
-import { type AskedRequest, createRefusalCounts } from './refusal-counts.ts'
+import { type RefusedRequest, createRefusalCounts } from './refusal-counts.ts'
 import { type SignIns, createSignIns } from './sign-ins.ts'
 
 export type Use = UsageReport['uses'][number] & { readonly routes: Record<string, number> }
@@ -18,7 +18,7 @@ export interface Usage {
   /** Refusals of people are not counted. */
   denied(principal: Principal, address: string, reason: Denial['reason']): void
   /** Counts a refusal of a key by reason, route and address. */
-  refused(principal: Principal, request: AskedRequest, code: ProblemCode): void
+  refused(principal: Principal, request: RefusedRequest, code: ProblemCode): void
   readonly signIn: SignIns['add']
   flush(): Promise<void>
 }

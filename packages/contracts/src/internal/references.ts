@@ -18,7 +18,7 @@ export const unknownReferencesBodySchema = z.strictObject({
     .max(maxBulkItems * maxPeopleOfItem)
     .optional(),
 })
-export type AskedReferences = z.infer<typeof unknownReferencesBodySchema>
+export type ReferenceQuery = z.infer<typeof unknownReferencesBodySchema>
 
 export const unknownReferencesAnswerSchema = z.strictObject({
   entity_ids: z.array(uuidSchema),

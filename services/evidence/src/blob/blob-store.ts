@@ -272,7 +272,7 @@ export function parseName(name: string, pattern: RegExp): string {
   return name
 }
 
-export function isGone(error: unknown): boolean {
+export function isMissing(error: unknown): boolean {
   return codeOf(error) === 'ENOENT' || (error instanceof Error && error.name === 'NoSuchKey')
 }
 

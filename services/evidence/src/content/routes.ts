@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import { type EvidenceFile, readEvidenceContent } from '@postern/contracts'
 import { type App, ProblemError, type RequestInfo, StreamedAnswer, contractRoute, problem } from '@postern/service-kit'
-import { isGone } from '../blob/blob-store.ts'
+import { isMissing } from '../blob/blob-store.ts'
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
 import { findFile, lockFile } from '../file/store.ts'
@@ -27,7 +27,7 @@ export function contentRoutes(
       .read({ tenantId: context.tenantId, sha256: file.sha256 })
       .catch(async (error: unknown) => {
         await lookUp()
-        if (!isGone(error)) throw error
+        if (!isMissing(error)) throw error
         const damaged = new DamagedContentError({ cause: error })
         warn(damaged)
         throw damaged

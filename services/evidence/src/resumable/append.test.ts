@@ -36,13 +36,13 @@ test.each([
 
 test('a piece that has arrived completely is written completely, however long that takes', async () => {
   const body = new PassThrough()
-  let isGone: boolean | undefined
+  let isMissing: boolean | undefined
   const write = async (_chunk: Uint8Array, gone?: AbortSignal) => {
     if (!body.closed) await once(body, 'close')
-    isGone = gone?.aborted
+    isMissing = gone?.aborted
   }
   const writer = { ...aFullStore().writer, write }
   body.end('a')
   await append(body, writer, { ...limits, signal: new AbortController().signal })
-  expect(isGone).toBe(false)
+  expect(isMissing).toBe(false)
 })

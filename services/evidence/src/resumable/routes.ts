@@ -44,7 +44,7 @@ import { createCompletion } from './complete.ts'
 import { isTooLarge, parseBytes, parseChecksum, parseMetadata, speaksTus } from './rules.ts'
 import { type ResumableUpload, deleteUpload, endTurn, expireUploads, insertUpload } from './store.ts'
 import { acquireUpload, finishTurn, startTurn } from './turn.ts'
-import { createTurns } from './turns.ts'
+import { createRequestSequencer } from './request-sequencer.ts'
 
 type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'universe' | 'now' | 'cleanup'>
 type Limits = Pick<
@@ -54,7 +54,7 @@ type Limits = Pick<
 
 export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
   const { db, partials } = deps
-  const turns = createTurns()
+  const sequencer = createRequestSequencer()
   const completion = createCompletion(deps, limits)
 
   contractRoute(app, createUpload, async ({ context, requestId, raw, answer, keep }) => {
@@ -94,7 +94,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
   contractRoute(app, readUpload, async (input) => {
     const { context, params, answer } = input
     assertTusVersion(answer, input.raw.headers)
-    return await turns.take(turnOf(context, params.id), async () => {
+    return await sequencer.run(sequenceKeyOf(context, params.id), async () => {
       const upload = await mapTimeoutToRetry(acquireUpload(deps, context, params.id, async (_tx, found) => found))
       answer.header('upload-length', String(upload.length))
       if (upload.metadata !== undefined) answer.header('upload-metadata', upload.metadata)
@@ -115,7 +115,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
       if (given !== undefined && checksum === undefined) {
         throw badHeader('Upload-Checksum', 'must be sha256 or sha1 and a digest in base64')
       }
-      return await turns.take(turnOf(context, params.id), async (signal) => {
+      return await sequencer.run(sequenceKeyOf(context, params.id), async (signal) => {
         const isChecked = checksum !== undefined
         const reservationId = await reportLookupFailure(
           async () => await reserveLapsed(deps, context, own(context, params.id), limits.tenantQuotaBytes),
@@ -170,7 +170,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
 
   contractRoute(app, deleteUploadRoute, async ({ context, requestId, params, raw, answer }) => {
     assertTusVersion(answer, raw.headers)
-    return await turns.take(turnOf(context, params.id), async () => {
+    return await sequencer.run(sequenceKeyOf(context, params.id), async () => {
       await acquireUpload(deps, context, params.id, async (tx, upload) => {
         if (upload.receiptJws !== undefined) {
           throw problem('conflict', {
@@ -259,7 +259,7 @@ function assertTusVersion(answer: AnswerControl, headers: RequestInfo['raw']['he
 }
 
 /** Other callers cannot delay the owner. */
-function turnOf(context: RequestInfo['context'], uploadId: string): string {
+function sequenceKeyOf(context: RequestInfo['context'], uploadId: string): string {
   const { type, id } = actorOf(context)
   return JSON.stringify([context.tenantId, type, id, uploadId])
 }

@@ -6,7 +6,7 @@ import { type ProblemError, type RequestInfo, problem } from '@postern/service-k
 import { type Judgement, judgeTestProcedures, selectOpenProcedures } from './rules.ts'
 import type { FoundTestProcedures, Universe } from './universe.ts'
 
-type Asker = Pick<RequestInfo, 'context' | 'requestId'>
+type Requester = Pick<RequestInfo, 'context' | 'requestId'>
 
 export type PlaceOf = (index: number) => Pick<InputError, 'pointer' | 'parameter'>
 
@@ -16,7 +16,7 @@ export type PlaceOf = (index: number) => Pick<InputError, 'pointer' | 'parameter
  */
 export async function requireTestProcedures(
   universe: Universe,
-  request: Asker,
+  request: Requester,
   addresses: readonly string[],
   placeOf: PlaceOf,
   patienceMs = 0,
@@ -34,7 +34,7 @@ export async function requireTestProcedures(
 /** Throws a problem if one is completed. Deleted ones are ignored. */
 export async function requireUnlocked(
   universe: Universe,
-  request: Asker,
+  request: Requester,
   ids: readonly string[],
   patienceMs = 0,
 ): Promise<void> {
@@ -52,7 +52,7 @@ export async function requireUnlocked(
 /** Returns the ids of the test procedures that exist. */
 export async function testProcedureIds(
   universe: Universe,
-  request: Asker,
+  request: Requester,
   addresses: readonly string[],
 ): Promise<readonly string[]> {
   const ids = addresses.filter((address) => !address.includes(':'))
@@ -67,7 +67,7 @@ export async function testProcedureIds(
 /** Returns the test procedures that are still open after a long upload. */
 export async function openTestProcedures(
   universe: Universe,
-  request: Asker,
+  request: Requester,
   addresses: readonly string[],
 ): Promise<ReturnType<typeof selectOpenProcedures>> {
   return selectOpenProcedures(addresses, addresses.length === 0 ? [] : await ask(universe, request, addresses))
@@ -95,7 +95,7 @@ const pauseMs = 250
 
 async function ask(
   universe: Universe,
-  request: Asker,
+  request: Requester,
   addresses: readonly string[],
   patienceMs = 0,
 ): Promise<FoundTestProcedures> {

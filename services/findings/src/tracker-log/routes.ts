@@ -81,7 +81,7 @@ export function trackerLogRoutes(
       const { query, context } = input
       const page = openPage(input, listLog, numberKey)
       const wanted = { kinds: query.kind, actor: query.actor }
-      const since = positionAsked(query)
+      const since = requestedPosition(query)
       await sealer.settle(context)
       if (page.wantsTotal) {
         const total = await countTenantLog(db, context, { wanted, after: since })
@@ -98,7 +98,7 @@ export function trackerLogRoutes(
     },
     all: async function* (input) {
       const { kind: kinds, actor } = input.query
-      const since = positionAsked(input.query)
+      const since = requestedPosition(input.query)
       const page = openPage(input, listLog, numberKey)
       await sealer.settle(input.context)
       const rows = streamList(db, input.context, {
@@ -193,7 +193,7 @@ export function trackerLogRoutes(
   })
 }
 
-function positionAsked({ since, since_seq }: ContractInput<typeof listLog>['query']): number {
+function requestedPosition({ since, since_seq }: ContractInput<typeof listLog>['query']): number {
   if (since === undefined || since_seq === undefined || since === since_seq) return since ?? since_seq ?? 0
   throw problem('bad_request', {
     detail: '`since` and `since_seq` mean the same. Send only `since`.',

@@ -68,7 +68,7 @@ export async function hasUnplacedEntries(tx: Tx): Promise<boolean> {
   return rows.length > 0
 }
 
-export interface Placed {
+export interface PlacedEntries {
   readonly before: LogEnd
   readonly end: LogEnd
   readonly count: number
@@ -78,7 +78,7 @@ export interface Placed {
 export const placeBatch = 500
 
 /** Gives committed entries their positions. The end of the log must be locked. */
-export async function placeEntries(tx: Tx): Promise<Placed> {
+export async function placeEntries(tx: Tx): Promise<PlacedEntries> {
   const [[before], [placed], [end], [clock]] = await Promise.all([
     tx.query<EndRow>(readEnd([])),
     tx.query<{ count: number }>(placeWaiting([placeBatch])),

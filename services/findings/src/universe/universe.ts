@@ -1,6 +1,6 @@
 import {
   type AskedAddresses,
-  type AskedReferences,
+  type ReferenceQuery,
   type EntityNamesAnswer,
   type LookupPeopleAnswer,
   type ResolvedAddresses,
@@ -33,7 +33,7 @@ export interface Universe {
   identify(request: Request, texts: readonly string[]): Promise<readonly IdentifiedPerson[]>
   /** Null for what does not exist. */
   resolve(request: Request, addresses: AskedAddresses): Promise<ResolvedAddresses>
-  unknown(request: Request, ids: AskedReferences): Promise<UnknownReferences>
+  unknown(request: Request, ids: ReferenceQuery): Promise<UnknownReferences>
 }
 
 const peopleTimeoutMs = 1_000

@@ -11,7 +11,7 @@ import {
   personLookupAnswerSchema,
   tenantLookupAnswerSchema,
 } from '@postern/contracts/internal'
-import { type ServiceClient, askAgainOnce, createServiceClient } from '@postern/service-client'
+import { type ServiceClient, retryOnce, createServiceClient } from '@postern/service-client'
 import { type KeyRing, nilTenantId, noAssertion } from '@postern/signed-context'
 import type { z } from 'zod'
 import type { Clocks } from './clocks.ts'
@@ -111,7 +111,7 @@ export function openKeysClient(options: {
 
   async function lookUp(target: string, body: unknown): Promise<Timed> {
     const until = performance.now() + lookupTimeoutMs
-    return await askAgainOnce(async () => {
+    return await retryOnce(async () => {
       const sentMonotonic = clocks.monotonic()
       const json = await call(lookups, target, body, Math.max(1, Math.ceil(until - performance.now())))
       return { json, sentMonotonic }

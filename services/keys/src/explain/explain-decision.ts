@@ -12,7 +12,7 @@ import {
 } from '@postern/service-kit/access'
 import { canonicalTarget } from '@postern/signed-context'
 
-export interface AskedRequest {
+export interface RequestToExplain {
   readonly method: string
   readonly path: string
   /** Undefined if none is known. */
@@ -31,7 +31,12 @@ interface Verdict {
 }
 
 /** Decides with the functions of the gateway, in its order (services/gateway/src/pipeline.ts). `now`: database clock. */
-export function explainDecision(asked: AskedRequest, record: KeyRecord, now: number, match: RouteMatcher): Decision {
+export function explainDecision(
+  asked: RequestToExplain,
+  record: KeyRecord,
+  now: number,
+  match: RouteMatcher,
+): Decision {
   const { method, path } = asked
   const target = canonicalTarget(path)
   if (!target.ok) {
@@ -44,7 +49,12 @@ export function explainDecision(asked: AskedRequest, record: KeyRecord, now: num
 }
 
 /** As `explainDecision`, once the path has matched. */
-export function decideRoute(asked: Omit<AskedRequest, 'path'>, found: Match, record: KeyRecord, now: number): Decision {
+export function decideRoute(
+  asked: Omit<RequestToExplain, 'path'>,
+  found: Match,
+  record: KeyRecord,
+  now: number,
+): Decision {
   const { method, address } = asked
   const route = found.kind === 'route' ? found.route : undefined
   const passed: Partial<Record<DecisionStep, string>> = {
@@ -101,7 +111,7 @@ function publicRoute(route: string): Decision {
   }
 }
 
-function nameOf({ address, isLast }: Pick<AskedRequest, 'address' | 'isLast'>): string {
+function nameOf({ address, isLast }: Pick<RequestToExplain, 'address' | 'isLast'>): string {
   if (address === undefined) return 'An unknown address'
   return isLast ? `${address}, which used the key last,` : address
 }

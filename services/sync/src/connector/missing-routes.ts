@@ -2,7 +2,7 @@ import { listMissing as route } from '@postern/contracts'
 import { type App, type ContractInput, contractList, openPage, problem } from '@postern/service-kit'
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
-import { askUniverse, streamUniverse } from '../import/ask.ts'
+import { callUniverse, streamUniverse } from '../import/call-universe.ts'
 import { findConnector } from './store.ts'
 
 const pageKey = z.string()
@@ -13,24 +13,24 @@ export function missingRoutes(app: App, { db, universe }: Pick<Deps, 'db' | 'uni
     if (connector === undefined) throw problem('not_found')
     const { tenantId, assertion, label } = context
     const { id } = connector
-    return { connector, asker: { tenantId, assertion, runId: id, connectorId: id, label, requestId } }
+    return { connector, caller: { tenantId, assertion, runId: id, connectorId: id, label, requestId } }
   }
 
   contractList(app, route, {
     page: async (input) => {
       const page = openPage(input, route, pageKey)
-      const { connector, asker } = await find(input)
+      const { connector, caller } = await find(input)
       const body = { after: page.after ?? '', limit: page.limit + 1, count: page.wantsTotal }
-      const { rows, total } = await askUniverse(async () => await universe.imports.missing(asker, connector, body))
+      const { rows, total } = await callUniverse(async () => await universe.imports.missing(caller, connector, body))
       if (total !== null) page.total(total)
       const { dataset } = connector
       return page.finish(rows, ({ source_key: key }) => key).map((row) => ({ ...row, dataset }))
     },
     all: async function* (input) {
       const page = openPage(input, route, pageKey)
-      const { connector, asker } = await find(input)
+      const { connector, caller } = await find(input)
       const { dataset } = connector
-      for await (const row of streamUniverse(universe.imports.exportMissing(asker, connector, page.after ?? '')))
+      for await (const row of streamUniverse(universe.imports.exportMissing(caller, connector, page.after ?? '')))
         yield { ...row, dataset }
     },
   })

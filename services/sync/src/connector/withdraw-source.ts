@@ -31,9 +31,9 @@ export async function withdrawSource(
   const { connectorId, first, second } = begun
   if (first === 1) return { telling: second, undo: async () => undefined }
   const { tenantId, assertion, label } = context
-  const asker = { tenantId, assertion, runId: connectorId, connectorId, label, requestId }
+  const caller = { tenantId, assertion, runId: connectorId, connectorId, label, requestId }
   const tell = async (telling: number, retired: boolean): Promise<void> =>
-    await universe.retireSource(asker, { telling, retired })
+    await universe.retireSource(caller, { telling, retired })
   const undo = async (): Promise<void> =>
     await tell(second, false).catch((error: unknown) => {
       log.warn({

@@ -5,12 +5,7 @@ import {
   pushedPersonSchema,
   pushedTestProcedureSchema,
 } from '@postern/contracts'
-import {
-  type OwnFault,
-  ownFaultsOfEntity,
-  ownFaultsOfNode,
-  ownFaultsOfTestProcedure,
-} from '@postern/contracts/internal'
+import { type RowRuleFault, checkEntityRow, checkNodeRow, checkTestProcedureRow } from '@postern/contracts/internal'
 import type { z } from 'zod'
 import { type RowWarning, warningsOfEntity } from './warnings.ts'
 
@@ -28,7 +23,7 @@ export interface DatasetRules {
   readonly numbers: readonly string[]
   readonly booleans: readonly string[]
   readonly lists: readonly string[]
-  readonly faultsOf?: (row: Readonly<Record<string, unknown>>) => readonly OwnFault[]
+  readonly faultsOf?: (row: Readonly<Record<string, unknown>>) => readonly RowRuleFault[]
   readonly warningsOf?: (row: Readonly<Record<string, unknown>>) => readonly RowWarning[]
 }
 
@@ -42,7 +37,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     numbers: ['audit_frequency_months', 'inherent_risk.score', 'residual_risk.score'],
     booleans: [],
     lists: [],
-    faultsOf: ownFaultsOfEntity,
+    faultsOf: checkEntityRow,
     warningsOf: warningsOfEntity,
   },
   org_structure: {
@@ -54,7 +49,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     numbers: [],
     booleans: [],
     lists: ['entities'],
-    faultsOf: ownFaultsOfNode,
+    faultsOf: checkNodeRow,
   },
   people: {
     schema: pushedPersonSchema,
@@ -75,6 +70,6 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     numbers: ['population_size', 'sample_size'],
     booleans: [],
     lists: ['entities'],
-    faultsOf: ownFaultsOfTestProcedure,
+    faultsOf: checkTestProcedureRow,
   },
 }

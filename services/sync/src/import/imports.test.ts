@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
 import { openImports } from './imports.ts'
 
-const asker = { tenantId: 't', assertion: 'a', runId: 'r', connectorId: 'c', label: 'l', requestId: 'q' }
+const caller = { tenantId: 't', assertion: 'a', runId: 'r', connectorId: 'c', label: 'l', requestId: 'q' }
 const row = { source_key: 'A', missing_since: '2026-11-29T00:00:00.000Z' }
 
 function exportOf(input: Readable) {
@@ -10,7 +10,7 @@ function exportOf(input: Readable) {
     send: async () => await Promise.reject(new Error('not asked')),
     stream: async () => input,
   })
-  return imports.exportMissing(asker, { dataset: 'people', hierarchy: null }, '')
+  return imports.exportMissing(caller, { dataset: 'people', hierarchy: null }, '')
 }
 
 test('an export that the client leaves early closes the answer of the universe', async () => {

@@ -27,7 +27,7 @@ import {
 } from '@postern/contracts/internal'
 import { NoAnswerError, type ServiceClient, ServiceUnavailableError } from '@postern/service-client'
 import { z } from 'zod'
-import { type Asker, callerOf } from '../push/asker.ts'
+import { type ImportCaller, callerOf } from '../push/import-caller.ts'
 
 /** Another attempt has the run, or its planned changes differ. */
 export class ImportConflictError extends Error {
@@ -36,7 +36,7 @@ export class ImportConflictError extends Error {
 
 /** One worker's attempt at a run. */
 export interface Attempt {
-  readonly asker: Asker
+  readonly caller: ImportCaller
   readonly attempt: number
 }
 
@@ -71,12 +71,19 @@ export interface Imports {
     connector: Pick<Connector, 'hierarchy' | 'authoritative'>,
   ): Promise<ApplyImportAnswer>
   stop(attempt: Attempt): Promise<number>
-  errors(asker: Asker, after: number, applying: boolean): Promise<{ errors: ImportErrors; after: number | null }>
+  errors(
+    caller: ImportCaller,
+    after: number,
+    applying: boolean,
+  ): Promise<{ errors: ImportErrors; after: number | null }>
   /** Whether any changes after `after` are outdated. `after` of the result is null after the last change. */
-  check(asker: Asker, after: number): Promise<{ readonly stale: boolean; readonly after: number | null }>
-  undoable(asker: Asker, dataset: Connector['dataset']): Promise<{ readonly changed: boolean; readonly left: boolean }>
+  check(caller: ImportCaller, after: number): Promise<{ readonly stale: boolean; readonly after: number | null }>
+  undoable(
+    caller: ImportCaller,
+    dataset: Connector['dataset'],
+  ): Promise<{ readonly changed: boolean; readonly left: boolean }>
   changes(
-    asker: Asker,
+    caller: ImportCaller,
     body: {
       readonly after: number
       readonly limit: number
@@ -85,29 +92,29 @@ export interface Imports {
     },
   ): Promise<ImportChanges>
   missing(
-    asker: Asker,
+    caller: ImportCaller,
     destination: Destination,
     body: { readonly after: string; readonly limit: number; readonly count: boolean },
   ): Promise<z.infer<typeof missingRowsAnswerSchema>>
   /** Streams all changes after `after`, without a time limit. */
   exportChanges(
-    asker: Asker,
+    caller: ImportCaller,
     body: { readonly after: number; readonly ops: readonly string[] | null },
   ): AsyncIterable<ImportChange>
-  exportMissing(asker: Asker, destination: Destination, after: string): AsyncIterable<MissingSourceRow>
+  exportMissing(caller: ImportCaller, destination: Destination, after: string): AsyncIterable<MissingSourceRow>
   /** Deletes rows of ended runs, with `changes` also their changes. Returns whether there may be more. */
-  clear(asker: Asker, runIds: readonly string[], changes: boolean): Promise<boolean>
+  clear(caller: ImportCaller, runIds: readonly string[], changes: boolean): Promise<boolean>
 }
 
 export function openImports(client: Pick<ServiceClient, 'send' | 'stream'>): Imports {
   const ask = async <Schema extends z.ZodType>(
     schema: Schema,
-    asker: Asker,
+    caller: ImportCaller,
     target: string,
     body: object,
   ): Promise<z.output<Schema>> => {
     const answer = await client
-      .send({ ...callerOf(asker), target, body, isRepeatable: true })
+      .send({ ...callerOf(caller), target, body, isRepeatable: true })
       .catch((error: unknown) => (error instanceof NoAnswerError ? fail(error) : Promise.reject(error)))
     if (answer.status === 409) throw new ImportConflictError(`the universe rejected ${target}`)
     if (answer.status !== 200) return fail(new Error(`the answer to ${target} has status ${answer.status}`))
@@ -115,10 +122,10 @@ export function openImports(client: Pick<ServiceClient, 'send' | 'stream'>): Imp
   }
   async function* lines<Schema extends z.ZodType>(
     schema: Schema,
-    asker: Asker,
+    caller: ImportCaller,
     body: object,
   ): AsyncGenerator<z.output<Schema>> {
-    const input = await client.stream({ ...callerOf(asker), target: internalPaths.exportImport, body })
+    const input = await client.stream({ ...callerOf(caller), target: internalPaths.exportImport, body })
     const reader = createInterface({ input })
     // The iteration throws the error; this ignores the one from destroying the rest.
     reader.on('error', () => undefined)
@@ -131,24 +138,24 @@ export function openImports(client: Pick<ServiceClient, 'send' | 'stream'>): Imp
   return {
     begin: async (attempt, destination, readAt) => {
       const body = { ...attemptFields(attempt), ...scopeOf(destination), read_at: readAt.toISOString() }
-      return (await ask(beginImportAnswerSchema, attempt.asker, internalPaths.beginImport, body)).known
+      return (await ask(beginImportAnswerSchema, attempt.caller, internalPaths.beginImport, body)).known
     },
     hashes: async (attempt, after) => {
       const body = { ...attemptFields(attempt), after }
-      const { hashes, last } = await ask(importHashesAnswerSchema, attempt.asker, internalPaths.importHashes, body)
+      const { hashes, last } = await ask(importHashesAnswerSchema, attempt.caller, internalPaths.importHashes, body)
       return { hashes: Buffer.from(hashes, 'base64'), last }
     },
     stage: async (attempt, rows, gone) => {
       const body = { ...attemptFields(attempt), rows, ...(gone === undefined ? {} : { gone: gone.toString('base64') }) }
-      await ask(z.unknown(), attempt.asker, internalPaths.importRows, body)
+      await ask(z.unknown(), attempt.caller, internalPaths.importRows, body)
     },
     plan: async (attempt, body) =>
-      await ask(planImportAnswerSchema, attempt.asker, internalPaths.planImport, {
+      await ask(planImportAnswerSchema, attempt.caller, internalPaths.planImport, {
         ...attemptFields(attempt),
         ...body,
       }),
     planRollback: async (attempt, destination, { readAt, rollbackOf, below }) =>
-      await ask(rollbackPlanSchema, attempt.asker, internalPaths.planRollback, {
+      await ask(rollbackPlanSchema, attempt.caller, internalPaths.planRollback, {
         ...attemptFields(attempt),
         ...scopeOf(destination),
         read_at: readAt.toISOString(),
@@ -156,29 +163,33 @@ export function openImports(client: Pick<ServiceClient, 'send' | 'stream'>): Imp
         ...(below === undefined ? {} : { below }),
       }),
     apply: async (attempt, diffHash, { hierarchy, authoritative }) =>
-      await ask(applyImportAnswerSchema, attempt.asker, internalPaths.applyImport, {
+      await ask(applyImportAnswerSchema, attempt.caller, internalPaths.applyImport, {
         ...attemptFields(attempt),
         diff_hash: diffHash,
         ...(hierarchy === null ? {} : { hierarchy }),
         ...(authoritative === true ? { authoritative } : {}),
       }),
     stop: async (attempt) =>
-      (await ask(stopImportAnswerSchema, attempt.asker, internalPaths.stopImport, attemptFields(attempt))).applied,
-    errors: async (asker, after, applying) =>
-      await ask(importErrorsAnswerSchema, asker, internalPaths.importErrors, { run_id: asker.runId, after, applying }),
-    check: async (asker, after) =>
-      await ask(checkImportAnswerSchema, asker, internalPaths.checkImport, { run_id: asker.runId, after }),
-    undoable: async (asker, dataset) =>
-      await ask(undoableAnswerSchema, asker, internalPaths.undoable, { run_id: asker.runId, dataset }),
-    changes: async (asker, body) =>
-      await ask(importChangesAnswerSchema, asker, internalPaths.importChanges, { run_id: asker.runId, ...body }),
-    missing: async (asker, destination, body) =>
-      await ask(missingRowsAnswerSchema, asker, internalPaths.missingRows, { ...scopeOf(destination), ...body }),
-    exportChanges: (asker, body) => lines(importChangeSchema, asker, { run_id: asker.runId, ...body }),
-    exportMissing: (asker, destination, after) =>
-      lines(missingSourceRowSchema, asker, { ...scopeOf(destination), after }),
-    clear: async (asker, runIds, changes) =>
-      (await ask(clearImportsAnswerSchema, asker, internalPaths.clearImports, { run_ids: runIds, changes })).more,
+      (await ask(stopImportAnswerSchema, attempt.caller, internalPaths.stopImport, attemptFields(attempt))).applied,
+    errors: async (caller, after, applying) =>
+      await ask(importErrorsAnswerSchema, caller, internalPaths.importErrors, {
+        run_id: caller.runId,
+        after,
+        applying,
+      }),
+    check: async (caller, after) =>
+      await ask(checkImportAnswerSchema, caller, internalPaths.checkImport, { run_id: caller.runId, after }),
+    undoable: async (caller, dataset) =>
+      await ask(undoableAnswerSchema, caller, internalPaths.undoable, { run_id: caller.runId, dataset }),
+    changes: async (caller, body) =>
+      await ask(importChangesAnswerSchema, caller, internalPaths.importChanges, { run_id: caller.runId, ...body }),
+    missing: async (caller, destination, body) =>
+      await ask(missingRowsAnswerSchema, caller, internalPaths.missingRows, { ...scopeOf(destination), ...body }),
+    exportChanges: (caller, body) => lines(importChangeSchema, caller, { run_id: caller.runId, ...body }),
+    exportMissing: (caller, destination, after) =>
+      lines(missingSourceRowSchema, caller, { ...scopeOf(destination), after }),
+    clear: async (caller, runIds, changes) =>
+      (await ask(clearImportsAnswerSchema, caller, internalPaths.clearImports, { run_ids: runIds, changes })).more,
   }
 }
 
@@ -186,8 +197,8 @@ function fail(cause: unknown): never {
   throw new ServiceUnavailableError('The universe service', cause)
 }
 
-function attemptFields({ asker, attempt }: Attempt): object {
-  return { run_id: asker.runId, attempt }
+function attemptFields({ caller, attempt }: Attempt): object {
+  return { run_id: caller.runId, attempt }
 }
 
 function scopeOf({ dataset, hierarchy }: Destination): object {

@@ -13,7 +13,7 @@ import { NoAnswerError, createServiceClient } from '@postern/service-client'
 import type { KeyRing } from '@postern/signed-context'
 import { z } from 'zod'
 import { type Imports, openImports } from '../import/imports.ts'
-import { type Asker, callerOf } from './asker.ts'
+import { type ImportCaller, callerOf } from './import-caller.ts'
 
 export type Dataset = Connector['dataset']
 
@@ -31,7 +31,7 @@ const destinations: Readonly<Record<Dataset, Destination>> = {
 }
 
 /** A push: the universe applies all of its rows or none. */
-interface Application extends Asker {
+interface Application extends ImportCaller {
   readonly dataset: Dataset
   readonly body: object
 }
@@ -52,9 +52,9 @@ export interface Universe {
   readonly imports: Imports
   apply(application: Application): Promise<ApplicationOutcome>
   /** Returns fewer rows if they are long. Rejects with a ServiceUnavailableError. */
-  currentRows(asker: Asker, body: CurrentRowsBody): Promise<CurrentRowsAnswer>
+  currentRows(caller: ImportCaller, body: CurrentRowsBody): Promise<CurrentRowsAnswer>
   /** Records whether the connector is retired. Idempotent. Rejects with a ServiceUnavailableError. */
-  retireSource(asker: Asker, body: RetireSourceBody): Promise<void>
+  retireSource(caller: ImportCaller, body: RetireSourceBody): Promise<void>
   close(): Promise<void>
 }
 
@@ -79,13 +79,13 @@ export function openUniverse({
   const importing = createServiceClient({ ...options, timeoutMs: timesLonger * timeoutMs })
   return {
     imports: openImports(importing),
-    apply: async ({ dataset, body, ...asker }) => {
+    apply: async ({ dataset, body, ...caller }) => {
       const { path, list } = destinations[dataset]
       try {
         const { status, json } = await send({
-          ...callerOf(asker),
+          ...callerOf(caller),
           target: path,
-          body: { run_id: asker.runId, ...body },
+          body: { run_id: caller.runId, ...body },
         })
         return outcomeOf(status, json, list)
       } catch (error) {
@@ -94,12 +94,12 @@ export function openUniverse({
         return { kind: 'unknown', timedOut: error.isTimeout, cause: error }
       }
     },
-    currentRows: async (asker, body) => {
-      const request = { ...callerOf(asker), target: internalPaths.currentRows, body }
+    currentRows: async (caller, body) => {
+      const request = { ...callerOf(caller), target: internalPaths.currentRows, body }
       return await ask(currentRowsAnswerSchema, request)
     },
-    retireSource: async (asker, body) => {
-      await ask(z.unknown(), { ...callerOf(asker), target: internalPaths.retireSource, body })
+    retireSource: async (caller, body) => {
+      await ask(z.unknown(), { ...callerOf(caller), target: internalPaths.retireSource, body })
     },
     close: async () => {
       await Promise.all([close(), importing.close()])

@@ -33,8 +33,8 @@ import { isUploaded } from '../connector/rules.ts'
 import { findConnector, sqlError } from '../connector/store.ts'
 import type { Deps } from '../deps.ts'
 import { digestOf } from '../digest.ts'
-import { askUniverse, streamUniverse } from '../import/ask.ts'
-import type { Asker } from '../push/asker.ts'
+import { callUniverse, streamUniverse } from '../import/call-universe.ts'
+import type { ImportCaller } from '../push/import-caller.ts'
 import { assertMayBeTable } from '../upload/media-type.ts'
 import { receiveUpload } from '../upload/receive.ts'
 import { movesOf } from './rules.ts'
@@ -173,29 +173,33 @@ function readRoutes(app: App, { db, universe }: Pick<Parts, 'db' | 'universe'>):
     return found.run
   })
 
-  const askerOfRun = async ({ params, context, requestId }: ContractInput<typeof listRunChanges>): Promise<Asker> => {
+  const callerOfRun = async ({
+    params,
+    context,
+    requestId,
+  }: ContractInput<typeof listRunChanges>): Promise<ImportCaller> => {
     const isThere = await db.read(context, async (tx) => await hasRun(tx, params.id))
     if (!isThere) throw problem('not_found')
-    return askerOf(context, requestId, params.id)
+    return callerOfRequest(context, requestId, params.id)
   }
   contractList(app, listRunChanges, {
     page: async (input) => {
       const page = openPage(input, listRunChanges, seqKey)
-      const asker = await askerOfRun(input)
+      const caller = await callerOfRun(input)
       const body = {
         after: page.after ?? 0,
         limit: page.limit + 1,
         ops: input.query.op ?? null,
         count: page.wantsTotal,
       }
-      const { changes, after, total } = await askUniverse(async () => await universe.imports.changes(asker, body))
+      const { changes, after, total } = await callUniverse(async () => await universe.imports.changes(caller, body))
       if (total !== null) page.total(total)
       return page.finish(changes, ({ seq }) => seq, after ?? undefined)
     },
     all: async function* (input) {
       const page = openPage(input, listRunChanges, seqKey)
       const body = { after: page.after ?? 0, ops: input.query.op ?? null }
-      yield* streamUniverse(universe.imports.exportChanges(await askerOfRun(input), body))
+      yield* streamUniverse(universe.imports.exportChanges(await callerOfRun(input), body))
     },
   })
 
@@ -217,7 +221,11 @@ async function hasRun(tx: Tx, id: string): Promise<boolean> {
 
 const seqKey = z.int().min(0).max(2_147_483_647)
 
-function askerOf({ tenantId, assertion, label }: RequestInfo['context'], requestId: string, runId: string): Asker {
+function callerOfRequest(
+  { tenantId, assertion, label }: RequestInfo['context'],
+  requestId: string,
+  runId: string,
+): ImportCaller {
   return { tenantId, assertion, runId, label, requestId }
 }
 
@@ -275,8 +283,8 @@ function decisionRoutes(app: App, deps: Parts): void {
       return { id: before.id, connector }
     }
     const { connector } = await db.write(context, found)
-    const asker = askerOf(context, requestId, params.id)
-    const { changed, left } = await askUniverse(async () => await universe.imports.undoable(asker, connector.dataset))
+    const caller = callerOfRequest(context, requestId, params.id)
+    const { changed, left } = await callUniverse(async () => await universe.imports.undoable(caller, connector.dataset))
     if (changed) {
       throw problem('diff_stale', { detail: 'A later run has changed what this run had changed. Undo that one first.' })
     }
@@ -317,8 +325,8 @@ async function assertAsReviewed(
   const run = await db.write(context, async (tx) => await presentOrNot(tx, runId))
   // The approving transaction reports other obstacles.
   if (run.status !== 'needs_approval' || run.diff_hash !== diffHash) return
-  const asker = askerOf(context, requestId, runId)
-  if ((await askUniverse(async () => await universe.imports.check(asker, 0))).stale) {
+  const caller = callerOfRequest(context, requestId, runId)
+  if ((await callUniverse(async () => await universe.imports.check(caller, 0))).stale) {
     throw problem('diff_stale', {
       detail: 'What the run would change has changed since it was reviewed. Run the connector again.',
     })

@@ -13,11 +13,11 @@ export async function tidyEndedRuns(
   now: () => number = () => performance.now(),
 ): Promise<void> {
   const { tenantId, assertion, label } = context
-  const asker = { tenantId, assertion, runId: connectorId, connectorId, label, requestId }
+  const caller = { tenantId, assertion, runId: connectorId, connectorId, label, requestId }
   const end = now() + withinMs
   try {
     while (now() < end && (await db.write(context, async (tx) => await clearEndedUploads(tx, connectorId))) > 0);
-    while (runIds.length > 0 && now() < end && (await universe.imports.clear(asker, runIds, false)));
+    while (runIds.length > 0 && now() < end && (await universe.imports.clear(caller, runIds, false)));
   } catch (error) {
     log.warn({ event: 'sync_run_not_tidied', request_id: requestId, connector_id: connectorId, err: error })
   }

@@ -132,9 +132,9 @@ async function ask(
   body: CurrentRowsBody,
 ): Promise<CurrentRowsAnswer['rows']> {
   const { tenantId, assertion, label } = context
-  const asker = { tenantId, assertion, runId: requestId, label, requestId }
+  const caller = { tenantId, assertion, runId: requestId, label, requestId }
   const rows: CurrentRowsAnswer['rows'] = []
-  const parts = currentParts(body.keys, async (keys) => await universe.currentRows(asker, { ...body, keys }))
+  const parts = currentParts(body.keys, async (keys) => await universe.currentRows(caller, { ...body, keys }))
   for await (const part of parts) rows.push(...part.rows)
   return rows
 }

@@ -23,12 +23,12 @@ export async function pushToUniverse(
   onPushed: () => unknown,
 ): Promise<void> {
   const { tenantId, assertion, label } = context
-  const asker = { tenantId, assertion, runId, label, requestId }
+  const caller = { tenantId, assertion, runId, label, requestId }
   const outcome = await universe.apply(
     nodes.length === 0
-      ? { ...asker, dataset: 'people', body: { people } }
+      ? { ...caller, dataset: 'people', body: { people } }
       : {
-          ...asker,
+          ...caller,
           dataset: 'org_structure',
           body: { ...scimHierarchy, mode: 'partial', nodes, ...(people.length === 0 ? {} : { people }) },
         },

@@ -90,7 +90,7 @@ export async function listUsers(
   return { total: totals[0]?.total ?? 0, users }
 }
 
-export interface Taken {
+export interface TakenNames {
   readonly userName: boolean
   readonly externalId: boolean
   readonly personKey: boolean
@@ -121,9 +121,9 @@ export async function findTaken(
     readonly personKey: string
     readonly id: string | undefined
   },
-): Promise<Taken> {
+): Promise<TakenNames> {
   return getRow(
-    await tx.query<Taken & { [column: string]: unknown }>(
+    await tx.query<TakenNames & { [column: string]: unknown }>(
       taken([names.userName, names.externalId ?? null, names.personKey, names.id ?? null]),
     ),
   )

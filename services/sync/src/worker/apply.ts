@@ -11,7 +11,7 @@ import { type Outcome, type Progress, type Tx, noteOutcome } from './store.ts'
 /** Throws RunRefusedError if any remaining change differs from the reviewed one. */
 export async function assertNotStale(lease: RunLease, imports: Imports): Promise<void> {
   for (let after: number | null = 0; after !== null;) {
-    const checked = await imports.check(await lease.asker(), after)
+    const checked = await imports.check(await lease.caller(), after)
     if (checked.stale) {
       const message =
         lease.run.rollbackOf === null

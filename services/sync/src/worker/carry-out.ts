@@ -175,7 +175,7 @@ async function plan(parts: WorkerParts, lease: RunLease, signal: AbortSignal): P
   const openable = await lease.read(async (tx) => await findWithSecrets(tx, connector.id))
   // The next attempt reads the connector and its secrets again.
   if (openable?.connector.version !== connector.version) throw new Error('the connector was changed at this moment')
-  const { tenantId } = await lease.asker()
+  const { tenantId } = await lease.caller()
   const secrets = openSecrets(secretRing, { tenantId, connectorId: connector.id }, openable.sealed)
   const context = { config: connector.config, secrets, outbound, limits }
   const rules = datasetRules[connector.dataset]
@@ -253,12 +253,12 @@ async function tidyUp(parts: WorkerParts, lease: RunLease, signal?: AbortSignal)
   const { run, connector } = lease
   try {
     for (let removed = 1; removed > 0;) {
-      const { assertion } = await lease.asker()
+      const { assertion } = await lease.caller()
       removed = await workerDb.write({ assertion }, async (tx) => await clearEndedUploads(tx, connector.id))
     }
     if (isFinal(lease.status)) await clearImport(parts, lease)
     await clearDetails(parts, lease, signal)
-    const { assertion } = await lease.asker()
+    const { assertion } = await lease.caller()
     await workerDb.write({ assertion }, async (tx) => {
       // Approval applies the planned changes, so the file is not read again.
       if (run.uploadId !== null) await deleteUpload(tx, run.uploadId)
@@ -271,7 +271,7 @@ async function tidyUp(parts: WorkerParts, lease: RunLease, signal?: AbortSignal)
 }
 
 async function clearImport({ universe }: WorkerParts, lease: RunLease): Promise<void> {
-  while (await universe.imports.clear(await lease.asker(), [lease.run.id], false));
+  while (await universe.imports.clear(await lease.caller(), [lease.run.id], false));
 }
 
 /** A failure is logged and stops nothing else. */
@@ -284,14 +284,14 @@ async function clearDetails(
   const limit = AbortSignal.timeout(clearWithinMs)
   try {
     while (!limit.aborted && signal?.aborted !== true) {
-      const asker = await lease.asker()
-      const old = await workerDb.write(asker, async (tx) => await listOldRuns(tx, keepDetailsDays))
+      const caller = await lease.caller()
+      const old = await workerDb.write(caller, async (tx) => await listOldRuns(tx, keepDetailsDays))
       if (old.length === 0) return
       const ids = old.map(({ id }) => id)
-      const isClear = await workerDb.write(asker, async (tx) => await clearOldErrors(tx, ids))
+      const isClear = await workerDb.write(caller, async (tx) => await clearOldErrors(tx, ids))
       const looked = old.filter(({ isLookedAt }) => isLookedAt).map(({ id }) => id)
-      const hasChanges = looked.length > 0 && (await universe.imports.clear(asker, looked, true))
-      if (isClear && !hasChanges) await workerDb.write(asker, async (tx) => await recordCleared(tx, ids))
+      const hasChanges = looked.length > 0 && (await universe.imports.clear(caller, looked, true))
+      if (isClear && !hasChanges) await workerDb.write(caller, async (tx) => await recordCleared(tx, ids))
     }
   } catch (error) {
     logger.warn({ event: 'sync_details_not_cleared', run_id: lease.run.id, err: error })

@@ -41,7 +41,7 @@ export async function copyErrors(lease: RunLease, imports: Imports, applying: bo
   const copied: RowError[] = []
   const room = await lease.read(async (tx) => await countErrorsLeft(tx, lease.run.id))
   for (let after: number | null = 0; after !== null && copied.length < room;) {
-    const page = await imports.errors(await lease.asker(), after, applying)
+    const page = await imports.errors(await lease.caller(), after, applying)
     copied.push(...page.errors.map(({ seq: _seq, ...error }) => error))
     after = page.after
   }

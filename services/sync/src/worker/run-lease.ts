@@ -1,7 +1,7 @@
 import type { Connector, Run, RunCounts } from '@postern/contracts'
 import { parseAssertion } from '@postern/signed-context'
 import type { Attempt } from '../import/imports.ts'
-import type { Asker } from '../push/asker.ts'
+import type { ImportCaller } from '../push/import-caller.ts'
 import {
   type LeasedRun,
   type Progress,
@@ -83,7 +83,7 @@ export class RunLease {
   }
 
   /** In whose name the universe is asked. */
-  async asker(): Promise<Asker> {
+  async caller(): Promise<ImportCaller> {
     const assertion = await this.#assertions.get()
     return {
       tenantId: parseAssertion(assertion)?.tenantId ?? '',
@@ -97,7 +97,7 @@ export class RunLease {
 
   /** Identifies this attempt to the universe. */
   async importAttempt(): Promise<Attempt> {
-    return { asker: await this.asker(), attempt: this.run.attempt }
+    return { caller: await this.caller(), attempt: this.run.attempt }
   }
 
   /** Throws TenantSuspendedError. Call it before reading a source or writing to the universe. */

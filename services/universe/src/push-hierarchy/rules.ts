@@ -1,5 +1,5 @@
 import { type PushedNode, maxNodeDepth } from '@postern/contracts'
-import { ownFaultsOfNode } from '@postern/contracts/internal'
+import { checkNodeRow } from '@postern/contracts/internal'
 import { type RowFault, toRowFaults, depthsInPush, repeatedValueFaults } from '../push/rules.ts'
 
 export function faultsOfNodes(nodes: readonly PushedNode[]): RowFault[] {
@@ -8,7 +8,7 @@ export function faultsOfNodes(nodes: readonly PushedNode[]): RowFault[] {
       'node_key',
       nodes.map(({ node_key }) => node_key),
     ),
-    ...nodes.flatMap((node, index) => toRowFaults(index, ownFaultsOfNode(node))),
+    ...nodes.flatMap((node, index) => toRowFaults(index, checkNodeRow(node))),
     ...chainFaults(nodes),
   ]
 }

@@ -1,5 +1,5 @@
 import type { PushedTestProcedure, TestProcedure } from '@postern/contracts'
-import { ownFaultsOfTestProcedure, ownReview } from '@postern/contracts/internal'
+import { checkTestProcedureRow, ownReview } from '@postern/contracts/internal'
 import { type RowFault, toRowFaults, repeatedValueFaults } from '../push/rules.ts'
 
 /** Returns faults that need no stored data: repeated keys, dates, numbers, and testers who review their own work. */
@@ -9,7 +9,7 @@ export function faultsOfTestProcedures(rows: readonly PushedTestProcedure[]): Ro
       'external_id',
       rows.map(({ external_id }) => external_id),
     ),
-    ...rows.flatMap((row, index) => toRowFaults(index, ownFaultsOfTestProcedure(row))),
+    ...rows.flatMap((row, index) => toRowFaults(index, checkTestProcedureRow(row))),
   ]
 }
 

@@ -1,5 +1,5 @@
 import type { Entity, InputError, PushedEntity } from '@postern/contracts'
-import { type OwnFault, ownFaultsOfEntity } from '@postern/contracts/internal'
+import { type RowRuleFault, checkEntityRow } from '@postern/contracts/internal'
 
 /** The most faults in an answer. A run repeats the push without these rows. */
 export const maxFaults = 20_000
@@ -27,7 +27,7 @@ export function faultsOfPush(entities: readonly PushedEntity[]): RowFault[] {
       'external_id',
       entities.map(({ external_id }) => external_id),
     ),
-    ...entities.flatMap((entity, index) => toRowFaults(index, ownFaultsOfEntity(entity))),
+    ...entities.flatMap((entity, index) => toRowFaults(index, checkEntityRow(entity))),
     ...chainFaults(entities),
   ]
 }
@@ -50,7 +50,7 @@ export function repeatedValueFaults(
   })
 }
 
-export function toRowFaults(index: number, faults: readonly OwnFault[]): RowFault[] {
+export function toRowFaults(index: number, faults: readonly RowRuleFault[]): RowFault[] {
   return faults.map((fault) => ({ index, ...fault }))
 }
 

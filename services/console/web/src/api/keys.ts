@@ -56,12 +56,12 @@ export async function getKey(id: string, signal: AbortSignal): Promise<ApiKey> {
   return body
 }
 
-export type AskedRequest =
+export type RequestToExplain =
   | { readonly method: string; readonly path: string; readonly address?: string }
   | { readonly request_id: string }
 
 /** Returns what a gateway would decide about a request with the key. */
-export async function explainRequest(id: string, asked: AskedRequest, signal: AbortSignal): Promise<Explanation> {
+export async function explainRequest(id: string, asked: RequestToExplain, signal: AbortSignal): Promise<Explanation> {
   const path = `${base}/${encodeURIComponent(id)}/explain`
   return (await request<Explanation>(path, { method: 'POST', body: asked, signal })).body
 }

@@ -229,7 +229,7 @@ export function ConnectorForm({ start, before, columns, onSave, onReload, onCanc
         />
       )}
       <Overdue change={saving} mayBe="The connector may already have been saved." />
-      {rebased === undefined ? undefined : <LoadedAnew rebased={rebased} />}
+      {rebased === undefined ? undefined : <ReloadedNotice rebased={rebased} />}
       {Object.keys(faults).length > 0 && failure === undefined ? (
         <p className="field-error" role="alert">
           Correct the marked fields.
@@ -275,7 +275,7 @@ function Overtaken({ isBusy, failure, onLoad }: OvertakenProps) {
   )
 }
 
-function LoadedAnew({ rebased: { changed, kept } }: { readonly rebased: Rebased }) {
+function ReloadedNotice({ rebased: { changed, kept } }: { readonly rebased: Rebased }) {
   const place = useRef<HTMLDivElement>(null)
   useEffect(() => {
     place.current?.focus()

@@ -2,7 +2,7 @@ import type { Connector, ConnectorChange, MappingRule, NewConnector } from '../.
 import { type RuleDraft, ruleDraftOf, ruleOf } from './rules.ts'
 import { type ScheduleDraft, noSchedule, scheduleDraftOf, scheduleOf } from './schedule.ts'
 import type { Setting, SourceType, Values } from './setting.ts'
-import { askedSettings, sources } from './sources.ts'
+import { shownSettings, sources } from './sources.ts'
 
 export interface Draft {
   readonly type: SourceType
@@ -107,7 +107,7 @@ function textOf(value: unknown): string {
 /** Omits settings of earlier choices. */
 export function configOf(type: SourceType, values: Values): Record<string, unknown> {
   const config: Record<string, unknown> = {}
-  for (const setting of askedSettings(type, values)) {
+  for (const setting of shownSettings(type, values)) {
     const value = valueOf(setting, values[setting.name] ?? '')
     // Only files from the web have a URL.
     if (value === undefined || setting.name === 'from') continue
@@ -155,7 +155,7 @@ export function faultsOf(draft: Draft, isSet: (secret: string) => boolean): Faul
       faults['hierarchy.key'] = 'Use lower-case letters, digits, - and _'
     }
   }
-  for (const { name, isRequired, kind } of askedSettings(type, values)) {
+  for (const { name, isRequired, kind } of shownSettings(type, values)) {
     const text = (values[name] ?? '').trim()
     if (isRequired === true && text === '') faults[`config.${name}`] = 'This is required'
     if (kind === 'number' && text !== '' && !/^\d{1,9}$/.test(text)) faults[`config.${name}`] = 'Enter a whole number'

@@ -10,7 +10,7 @@ import { Tick } from '../../ui/tick.tsx'
 import { dayOf } from '../../ui/when.tsx'
 import { type Draft, type Faults, startValues } from './draft.ts'
 import type { Setting, SourceType } from './setting.ts'
-import { askedSettings, sources } from './sources.ts'
+import { shownSettings, sources } from './sources.ts'
 
 interface TypeProps {
   readonly type: SourceType
@@ -63,7 +63,7 @@ interface Props {
 export function SourceSection({ draft, faults, onChange, set }: Props) {
   const { type, values, secrets } = draft
   const put = (name: string) => (text: string) => onChange({ values: { ...values, [name]: text } })
-  const asked = askedSettings(type, values)
+  const asked = shownSettings(type, values)
   const advanced = asked.filter(({ isAdvanced }) => isAdvanced)
   const show = (setting: Setting) => (
     <SettingField

@@ -4,6 +4,6 @@ import { csv, httpJson, scim } from './web-sources.ts'
 
 export const sources: Readonly<Record<SourceType, SourceInfo>> = { csv, http_json: httpJson, scim, ldap, sql }
 
-export function askedSettings(type: SourceType, values: Values): readonly Setting[] {
+export function shownSettings(type: SourceType, values: Values): readonly Setting[] {
   return sources[type].settings.filter(({ when }) => when === undefined || when(values))
 }

@@ -2,7 +2,7 @@ import { DatabaseUnavailableError } from './sql-error.ts'
 
 export type Access = 'read' | 'write'
 
-export interface Places {
+export interface ConnectionSlots {
   /** Undefined if a place was free. Rejects with DatabaseUnavailableError. */
   enter(tenant: string, access: Access): Promise<void> | undefined
   leave(tenant: string, access: Access): void
@@ -16,7 +16,7 @@ const leastShared = 8
  * Reserves a quarter of `max` for tenants without a place; reads of one tenant take at most a third. Small pools are
  * not divided.
  */
-export function createPlaces(max: number, withinMs: number): Places {
+export function createConnectionSlots(max: number, withinMs: number): ConnectionSlots {
   const kept = max < leastShared ? 0 : Math.floor(max / 4)
   const maxReads = max < leastShared ? max : Math.floor(max / 3)
   const held = new Map<string, number>()

@@ -1,6 +1,6 @@
 import type { ServiceRequest } from '@postern/service-client'
 
-export interface Asker {
+export interface ImportCaller {
   readonly tenantId: string
   readonly assertion: string
   readonly runId: string
@@ -16,7 +16,7 @@ export function callerOf({
   connectorId,
   label,
   requestId,
-}: Asker): Pick<ServiceRequest, 'caller' | 'assertion' | 'requestId'> {
+}: ImportCaller): Pick<ServiceRequest, 'caller' | 'assertion' | 'requestId'> {
   const caller = { tenantId, kind: 'service', id: connectorId ?? runId, label, scopes: [], roles: [] } as const
   return { caller, assertion, requestId }
 }

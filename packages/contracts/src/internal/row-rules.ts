@@ -1,5 +1,5 @@
 /** Errors in a row, regardless of other rows. Universe and sync share these rules. */
-export interface OwnFault {
+export interface RowRuleFault {
   readonly field: string
   readonly code: 'out_of_range' | 'invalid'
   readonly detail: string
@@ -9,15 +9,15 @@ type Row = Readonly<Record<string, unknown>>
 
 const earliestDate = '1900-01-01'
 
-export function ownFaultsOfEntity(row: Row): OwnFault[] {
+export function checkEntityRow(row: Row): RowRuleFault[] {
   return earlyDates(row, ['risk_assessed_at', 'last_audit_date', 'regulatory_next_due'])
 }
 
-export function ownFaultsOfNode(row: Row): OwnFault[] {
+export function checkNodeRow(row: Row): RowRuleFault[] {
   return [...earlyDates(row, ['valid_from', 'valid_to']), ...orderFaults(row, 'valid_from', 'valid_to')]
 }
 
-export function ownFaultsOfTestProcedure(row: Row): OwnFault[] {
+export function checkTestProcedureRow(row: Row): RowRuleFault[] {
   const { population_size: population, sample_size: sample, tester, reviewer } = row
   return [
     ...earlyDates(row, ['period_start', 'period_end', 'due_date']),
@@ -31,15 +31,15 @@ export function ownFaultsOfTestProcedure(row: Row): OwnFault[] {
 
 export const ownReview = { field: 'reviewer', code: 'invalid', detail: 'must be someone else than the tester' } as const
 
-function earlyDates(row: Row, fields: readonly string[]): OwnFault[] {
-  return fields.flatMap((field): OwnFault[] => {
+function earlyDates(row: Row, fields: readonly string[]): RowRuleFault[] {
+  return fields.flatMap((field): RowRuleFault[] => {
     const date = row[field]
     if (typeof date !== 'string' || date >= earliestDate) return []
     return [{ field, code: 'out_of_range', detail: `must be ${earliestDate} or later` }]
   })
 }
 
-function orderFaults(row: Row, first: string, last: string): OwnFault[] {
+function orderFaults(row: Row, first: string, last: string): RowRuleFault[] {
   const [from, to] = [row[first], row[last]]
   if (typeof from !== 'string' || typeof to !== 'string' || from <= to) return []
   return [{ field: last, code: 'out_of_range', detail: `must not be before \`${first}\`` }]

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { createPlaces } from '../src/places.ts'
+import { createConnectionSlots } from '../src/connection-slots.ts'
 import { DatabaseUnavailableError } from '../src/index.ts'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
 test('a quarter of the connections is reserved for tenants without one', () => {
-  const places = createPlaces(8, 1000)
+  const places = createConnectionSlots(8, 1000)
   for (let at = 0; at < 6; at += 1) expect(places.enter('a', 'write')).toBeUndefined()
   void places.enter('a', 'write')?.catch(() => undefined)
   expect(places.waiting).toBe(1)
@@ -15,7 +15,7 @@ test('a quarter of the connections is reserved for tenants without one', () => {
 })
 
 test('reads of one tenant use a third of the connections and block neither its writes nor other tenants', async () => {
-  const places = createPlaces(24, 1000)
+  const places = createConnectionSlots(24, 1000)
   for (let at = 0; at < 8; at += 1) expect(places.enter('a', 'read')).toBeUndefined()
   const ninth = places.enter('a', 'read')
   expect(ninth).toBeInstanceOf(Promise)
@@ -30,7 +30,7 @@ test('reads of one tenant use a third of the connections and block neither its w
 })
 
 test('waiting tenants are served in turn', async () => {
-  const places = createPlaces(1, 1000)
+  const places = createConnectionSlots(1, 1000)
   expect(places.enter('a', 'write')).toBeUndefined()
   const served: string[] = []
   const wait = async (tenant: string, name: string): Promise<void> => {
@@ -46,7 +46,7 @@ test('waiting tenants are served in turn', async () => {
 })
 
 test('a caller that waits too long is rejected and takes no place', async () => {
-  const places = createPlaces(1, 1000)
+  const places = createConnectionSlots(1, 1000)
   expect(places.enter('a', 'write')).toBeUndefined()
   const outcome = places.enter('b', 'write')?.catch((error: unknown) => error)
   vi.advanceTimersByTime(1000)

@@ -3,7 +3,7 @@ import { problem } from '@postern/service-kit'
 import { ImportConflictError } from './imports.ts'
 
 /** Asks the universe on a client's behalf. Throws 503 if it is unavailable. */
-export async function askUniverse<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+export async function callUniverse<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   try {
     return await ask()
   } catch (error) {
