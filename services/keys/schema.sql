@@ -1872,6 +1872,19 @@ $function$;
 alter routine keys.note_idle() owner to postern_keys_definer;
 grant execute on routine keys.note_idle() to postern_keys;
 
+CREATE OR REPLACE FUNCTION keys.note_late_usage()
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  update keys.usage_watch as w
+     set counted_from = pg_catalog.clock_timestamp()
+   where w.counted_from < pg_catalog.clock_timestamp() - interval '10 minutes'
+$function$;
+alter routine keys.note_late_usage() owner to postern_keys_definer;
+grant execute on routine keys.note_late_usage() to postern_keys;
+
 CREATE OR REPLACE FUNCTION keys.note_pending_denials(at_most integer)
  RETURNS integer
  LANGUAGE plpgsql

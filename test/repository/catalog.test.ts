@@ -77,6 +77,7 @@ const allowances = {
     'keys.set_routes(jsonb)': 'writes the routes of the release, which concern no tenant',
     'keys.watch_usage()': 'housekeeping: gives nothing',
     'keys.note_idle()': 'housekeeping: gives nothing',
+    'keys.note_late_usage()': 'as leases: gives nothing',
     'keys.revoke_idle_keys(integer)':
       'housekeeping: revokes what the policy of the tenant says, and gives ids and hashes',
     'keys.record_sign_ins(jsonb)':

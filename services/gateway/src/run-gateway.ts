@@ -122,7 +122,8 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
   const { basePath } = config
   const registry = createMetrics('gateway')
   const metrics = createGatewayMetrics(registry)
-  const lookups = openLookups({ gateway, config, clocks, metrics, logger })
+  const usageIsLate = (): boolean => usage.isLate()
+  const lookups = openLookups({ gateway, config, clocks, metrics, usageIsLate, logger })
   const { keysClient, redis, databaseClock, watermarks, lease } = lookups
   const upstreams = openUpstreams(config)
   const openRequests = createOpenRequests({

@@ -13,6 +13,7 @@ function setUp() {
   return { keys, usage, at: (ms: number) => void (now = ms) }
 }
 
+const hours = (count: number) => 1000 + count * 3_600_000
 const one = keyPrincipal(keyRecord())
 const other = keyPrincipal(keyRecord())
 
@@ -63,6 +64,30 @@ describe('a report of usage', () => {
       denials: [],
       people: [{ tenantId: tenant.tenantId, id: 'ada', name: 'Ada Lund', roles: ['admin'], lastSeenAt: 2000 }],
     })
+  })
+
+  test('is late once uses of keys cannot be reported for twelve hours, until they are', async () => {
+    const { keys, usage, at } = setUp()
+    usage.denied(one, '192.0.2.1', 'revoked')
+    at(hours(24))
+    expect(usage.isLate()).toBe(false)
+    at(1000)
+    usage.used(one, '192.0.2.1', 'findings.list')
+    at(hours(6))
+    const failed = usage.flush()
+    await keys.fail()
+    await failed
+    // Another use of the same key does not count as the first one.
+    usage.used(one, '192.0.2.1', 'findings.list')
+    at(hours(12) - 1)
+    expect(usage.isLate()).toBe(false)
+    at(hours(12))
+    expect(usage.isLate()).toBe(true)
+    const sent = usage.flush()
+    await keys.answer()
+    await keys.answer()
+    await sent
+    expect(usage.isLate()).toBe(false)
   })
 
   test('that fails is merged into the next', async () => {

@@ -1,5 +1,5 @@
 import type { ProblemCode } from '@postern/contracts'
-import type { UsageReport } from '@postern/contracts/internal'
+import { type UsageReport, lateUsageMs } from '@postern/contracts/internal'
 import type { Logger } from '@postern/service-kit'
 import type { KeysClient } from './authenticate/keys-client.ts'
 import { type Collected, createCollected, sendCollected } from './usage-report.ts'
@@ -21,6 +21,8 @@ export interface Usage {
   refused(principal: Principal, request: RefusedRequest, code: ProblemCode): void
   readonly signIn: SignIns['add']
   flush(): Promise<void>
+  /** Whether uses of keys could not be reported for `lateUsageMs`. */
+  isLate(): boolean
 }
 
 /** Further keys and addresses are not counted. */
@@ -41,6 +43,8 @@ export function createUsage(options: {
   const people = new Map<string, Person>()
   const refusals = createRefusalCounts(now)
   const signIns = createSignIns(now)
+  /** When the oldest use that is not reported happened, at the earliest. */
+  let unreportedSince: number | undefined
 
   function count(use: Use, route: string | undefined): void {
     use.count += 1
@@ -107,6 +111,7 @@ export function createUsage(options: {
         return
       }
       if (usual.length + others.size >= maxCollected) return
+      unreportedSince ??= now()
       const use = {
         keyId: principal.id,
         tenantId: principal.tenantId,
@@ -133,11 +138,15 @@ export function createUsage(options: {
     signIn: signIns.add,
     flush: async () => {
       gatherUsual()
+      const from = now()
       for (const kind of kinds) {
         if (kind.size > 0 && !(await sendCollected(kind, { keys, logger }))) break
+        // Uses are the first kind. Those that came meanwhile wait for the next report.
+        if (kind.kind === 'uses' && kind.size === 0) unreportedSince = usual.length > 0 ? from : undefined
       }
       refusals.release()
     },
+    isLate: () => unreportedSince !== undefined && now() - unreportedSince >= lateUsageMs,
   }
 }
 

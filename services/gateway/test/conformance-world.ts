@@ -211,6 +211,7 @@ export class GatewayUnderTest {
       watermarks: this.watermarks,
       databaseClock,
       renew: async (request) => await this.#renew(request),
+      usageIsLate: () => false,
       onReset: () => this.clearLookup(),
       logger: silent,
     })

@@ -132,6 +132,21 @@ describe('an idle key is not revoked', () => {
     expect(await stateOf(admin, key.id)).toBe('active')
   })
 
+  test('if a gateway could not report uses for long', async () => {
+    const admin = await tenantWithRule(30)
+    const key = await keyUsed(admin, 40)
+    await note()
+    await passDay(key.id)
+    const request = { gateway: crypto.randomUUID(), name: 'late', cursor: null, mark: null }
+    expect((await service.ask(internalPaths.leases, { ...request, usageIsLate: true })).status).toBe(200)
+    await run()
+    expect(await stateOf(admin, key.id)).toBe('active')
+    // Other leases change nothing.
+    await execute(`update keys.usage_watch set counted_from = '-infinity'`)
+    expect((await service.ask(internalPaths.leases, request)).status).toBe(200)
+    expect(await run()).toContain(key.hash)
+  })
+
   test('for the days before the rule was that strict, or while its tenant was suspended', async () => {
     const admin = await newTenant(service)
     const key = await keyUsed(admin, 200)

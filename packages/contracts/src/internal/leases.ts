@@ -82,12 +82,17 @@ const logMarkSchema = z.string().regex(/^[0-9a-f]{64}$/)
 
 export const maxGatewayName = 100
 
+/** Idle keys are revoked a day late, so that uses reported by then count. */
+export const lateUsageMs = 12 * 60 * 60 * 1000
+
 export const leaseRequestSchema = z.strictObject({
   gateway: z.uuid(),
   name: z.string().max(maxGatewayName),
   cursor: z.int().min(0).nullable(),
   mark: logMarkSchema.nullable(),
   counts: z.literal(true).optional(),
+  /** Uses of keys could not be reported for `lateUsageMs`. */
+  usageIsLate: z.literal(true).optional(),
 })
 export type LeaseRequest = z.infer<typeof leaseRequestSchema>
 

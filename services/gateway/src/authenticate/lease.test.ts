@@ -38,6 +38,7 @@ function setUp(logger: Logger = silent) {
     watermarks,
     databaseClock,
     renew: keys.call,
+    usageIsLate: () => false,
     onReset,
     logger,
   })

@@ -33,6 +33,7 @@ export interface LeaseParts {
   readonly databaseClock: DatabaseClock
   /** Rejects without an answer in time. */
   readonly renew: (request: LeaseRequest) => Promise<LeaseAnswer>
+  readonly usageIsLate: () => boolean
   /** The log was replaced, so no cached record may be used. */
   readonly onReset: () => void
   readonly logger: Logger
@@ -62,7 +63,7 @@ const renewEveryMs = leaseMs / renewalsPerLease
 const retryAfterMs = 100
 
 export function createLease(parts: LeaseParts): Lease {
-  const { gateway, name, clocks, timers, watermarks, databaseClock, renew, onReset, logger } = parts
+  const { gateway, name, clocks, timers, watermarks, databaseClock, renew, usageIsLate, onReset, logger } = parts
   let cursor: Cursor | undefined
   let endsMonotonic = -Infinity
   let endsWall = -Infinity
@@ -88,7 +89,8 @@ export function createLease(parts: LeaseParts): Lease {
     again = false
     cancelTimer?.()
     const sent = { monotonic: clocks.monotonic(), wall: clocks.wall(), cursor }
-    renew({ gateway, name, cursor: cursor?.seq ?? null, mark: cursor?.mark ?? null, counts: true }).then(
+    const late = usageIsLate() ? { usageIsLate: true as const } : {}
+    renew({ gateway, name, cursor: cursor?.seq ?? null, mark: cursor?.mark ?? null, counts: true, ...late }).then(
       (answer) => {
         renewing = false
         if (!stopped) take(answer, sent)

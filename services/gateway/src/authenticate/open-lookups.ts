@@ -31,9 +31,11 @@ export function openLookups(parts: {
   readonly config: GatewayConfig
   readonly clocks: Clocks
   readonly metrics: Pick<GatewayMetrics, 'cacheRefused' | 'logReset' | 'lookup'>
+  /** Whether uses of keys could not be reported for long. */
+  readonly usageIsLate: () => boolean
   readonly logger: Logger
 }): Lookups {
-  const { gateway, config, clocks, metrics, logger } = parts
+  const { gateway, config, clocks, metrics, usageIsLate, logger } = parts
   const timers = systemTimers
   const events: Lookups['events'] = new EventEmitter()
   const keysClient = openKeysClient({ url: config.upstreams.keys.url, ring: config.internalRing, gateway, clocks })
@@ -56,6 +58,7 @@ export function openLookups(parts: {
     watermarks,
     databaseClock,
     renew: keysClient.renewLease,
+    usageIsLate,
     onReset: () => {
       metrics.logReset()
       events.emit('reset')

@@ -42,6 +42,11 @@ export async function renewLease(
   return row?.granted === true
 }
 
+/** No use before now is known for certain: a gateway has uses that it could not report. */
+export async function noteLateUsage(tx: Tx): Promise<void> {
+  await tx.execute({ name: 'keys_note_late_usage', text: 'select keys.note_late_usage()', values: [] })
+}
+
 export async function releaseLease(tx: Tx, gateway: string): Promise<void> {
   await tx.execute({ name: 'keys_release_lease', text: 'select keys.release_lease($1)', values: [gateway] })
 }
