@@ -71,6 +71,13 @@ export function isSubscribed(subscriptions: readonly string[], type: string): bo
   return [...all, `${group}.*`, type].some((name) => subscriptions.includes(name))
 }
 
+/** The body of a request to an endpoint. */
+export const webhookPayloadSchema = z.strictObject({
+  type: z.enum(typeNames),
+  timestamp: timestampSchema,
+  data: z.strictObject({ id: uuidSchema, version: z.int().nullable(), url: z.string() }),
+})
+
 /** In days: how long a failing endpoint is retried, and how long deliveries are listed. */
 export const webhookRetryDays = 3
 export const webhookLogDays = 30
