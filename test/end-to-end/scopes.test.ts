@@ -15,7 +15,14 @@ let gateway: string
 
 beforeAll(async () => {
   issuer = await startIssuer()
-  stack = await startTestStack({ env: { POSTERN_OIDC_ISSUER: issuer.url, POSTERN_OIDC_AUDIENCE: 'postern' } })
+  stack = await startTestStack({
+    env: {
+      POSTERN_OIDC_ISSUER: issuer.url,
+      POSTERN_OIDC_AUDIENCE: 'postern',
+      // Every caller requests every public route within a minute.
+      POSTERN_PUBLIC_REQUESTS: '10000',
+    },
+  })
   gateway = stack.gateways[0] ?? ''
 })
 
@@ -35,6 +42,8 @@ const opening = {
   'GET /api/v1/swagger.json': ['nothing'],
   'GET /docs': ['nothing'],
   'GET /docs/reference.js': ['nothing'],
+  'GET /docs/guides': ['nothing'],
+  'GET /docs/guides/:guide': ['nothing'],
   'GET /problems/:slug': ['nothing'],
   'GET /.well-known/jwks.json': ['nothing'],
   'GET /api/v1/remediation-log/keys': ['nothing'],

@@ -255,6 +255,11 @@ test('the build context contains every file of this folder that the image runs',
   expect(sent).toEqual(expect.arrayContaining(programs))
 })
 
+test('the image contains the guides that the gateway serves', () => {
+  expect(readFileSync(join(deploy, 'Dockerfile'), 'utf8')).toContain('\nCOPY docs/guides ./docs/guides\n')
+  expect(readFileSync(join(deploy, '..', '.dockerignore'), 'utf8')).toContain('\n!docs/guides\n')
+})
+
 test("the image is built with the repository's Node and pnpm, and contains every service", () => {
   const dockerfile = readFileSync(join(deploy, 'Dockerfile'), 'utf8')
   const manifest = z

@@ -11,7 +11,7 @@ const document = asJson(JSON.parse(JSON.stringify(openApi('https://postern.examp
 const schemas = asJson(asJson(document['components'])['schemas'])
 
 /** Names chosen by integrators, which are not ids: pushed hierarchies and SCIM names. */
-const namesOnly = /^(?:sync\.push-org-structure|sync\.scim-get-(?:schema|resource-type)|gateway\.problem)\b/
+const namesOnly = /^(?:sync\.push-org-structure|sync\.scim-get-(?:schema|resource-type)|gateway\.(?:problem|guide))\b/
 
 /** Returns every place for an id in the OpenAPI document. */
 export function idPlaces(): IdPlace[] {

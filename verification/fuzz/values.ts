@@ -70,6 +70,7 @@ export function valuesOf(schema: Schema, name: string, root: Schema = schema): f
   if (versions.test(name) && type !== 'string') return fc.constantFrom('0', '1', '2', '1000')
   if (name === 'urn') return fc.constantFrom('User', 'Group', 'urn:ietf:params:scim:schemas:core:2.0:User', 'nothing')
   if (name === 'filter') return fc.constantFrom(...filters)
+  if (name === 'guide') return fc.constantFrom('first-request', 'read-lists', 'nothing')
   if (name === 'slug') return fc.constantFrom('not-found', 'invalid-content', 'nothing')
   switch (type) {
     case 'object':

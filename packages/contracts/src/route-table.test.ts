@@ -16,6 +16,8 @@ const access: Readonly<Record<string, string>> = {
   'GET /api/v1/swagger.json': 'public',
   'GET /docs': 'public',
   'GET /docs/reference.js': 'public',
+  'GET /docs/guides': 'public',
+  'GET /docs/guides/:guide': 'public',
   'GET /problems/:slug': 'public',
   'POST /api/v1/api-keys': 'person admin',
   'GET /api/v1/api-keys': 'person admin',

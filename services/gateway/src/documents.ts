@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import { agentOpenApi, openApiInTurns, publishedOpenApiInTurns, swaggerOf } from '@postern/contracts'
+import { createGuides, guidesPolicy } from './guides/pages.ts'
 import { referencePage, referencePolicy, referenceScript } from './reference-page.ts'
 
 export const codings = ['br', 'gzip'] as const
@@ -27,6 +28,9 @@ export interface Documents {
   swagger(): Promise<Document>
   reference(): Promise<Document>
   referenceScript(): Promise<Document>
+  guides(): Promise<Document>
+  /** Undefined if there is no such guide. */
+  guide(name: string): Promise<Document> | undefined
 }
 
 /** Each document is created on first use, without blocking other requests. */
@@ -37,6 +41,9 @@ export function createDocuments(apiUrl: string): Documents {
   let swagger: Promise<Document> | undefined
   let reference: Promise<Document> | undefined
   let script: Promise<Document> | undefined
+  const guides = createGuides()
+  let guidesIndex: Promise<Document> | undefined
+  const guidePages = new Map<string, Promise<Document>>()
   const publish = async () =>
     await (published ??= finish(openApiInTurns(apiUrl)).then(
       async (exact) => await finish(publishedOpenApiInTurns(exact)),
@@ -47,6 +54,14 @@ export function createDocuments(apiUrl: string): Documents {
     swagger: async () => await (swagger ??= publish().then((all) => asDocument(swaggerOf(all)))),
     reference: async () => await (reference ??= asPage(referencePage, referencePolicy)),
     referenceScript: async () => await (script ??= referenceScript().then(asScript)),
+    guides: async () => await (guidesIndex ??= guides.index().then(asGuide)),
+    guide: (name) => {
+      const known = guidePages.get(name)
+      if (known !== undefined) return known
+      const page = guides.find(name)?.then(asGuide)
+      if (page !== undefined) guidePages.set(name, page)
+      return page
+    },
   }
 }
 
@@ -68,6 +83,10 @@ async function asPage(content: Buffer, policy: string): Promise<Document> {
   const headers = ['content-security-policy', policy, 'referrer-policy', 'no-referrer']
   const coded = await encode(content)
   return { mediaType: 'text/html; charset=utf-8', content, etag: etagOf(content), coded, headers }
+}
+
+async function asGuide(content: Buffer): Promise<Document> {
+  return await asPage(content, guidesPolicy)
 }
 
 async function asScript(content: Buffer): Promise<Document> {

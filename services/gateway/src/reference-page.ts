@@ -47,10 +47,15 @@ const configuration = {
 
 const start = `Scalar.createApiReference('#app', ${JSON.stringify(configuration)})`
 
+const style =
+  ':root{color-scheme:light dark;--scalar-custom-header-height:40px}' +
+  'header{position:sticky;top:0;z-index:10;height:40px;padding:0 24px;font:15px/40px system-ui,sans-serif;background:Canvas}'
+
 /** The page at /docs. It needs the script beside it, and sends requests only to the API that serves it. */
 export const referencePage = Buffer.from(
   `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">` +
-    `<title>Postern API</title></head><body><div id="app"></div>` +
+    `<title>Postern API</title><style>${style}</style></head><body>` +
+    `<header><a href="docs/guides">Guides</a></header><div id="app"></div>` +
     `<noscript>This page needs JavaScript. The same without it: <a href="api/v1/openapi.json">OpenAPI 3.1</a>.</noscript>` +
     `<script src="docs/reference.js"></script><script>${start}</script></body></html>`,
 )

@@ -144,6 +144,18 @@ export function createResponder(parts: ServeParts): (exchange: Exchange) => void
       case 'gateway.reference-script':
         answerDocument(exchange, documents.referenceScript(), headers)
         return
+      case 'gateway.guides':
+        answerDocument(exchange, documents.guides(), headers)
+        return
+      case 'gateway.guide': {
+        const guide = documents.guide(params['guide'] ?? '')
+        if (guide === undefined) {
+          refuse(exchange, 'not_found', { detail: 'There is no such guide. `/docs/guides` lists all guides.' })
+        } else {
+          answerDocument(exchange, guide, headers)
+        }
+        return
+      }
       case 'gateway.problem': {
         const page = problemPage(params['slug'] ?? '')
         if (page === undefined) {

@@ -115,6 +115,24 @@ export const referenceScript = defineRoute({
   answers: { 200: { description: 'The script', mediaType: 'text/javascript' }, 304: { description: 'Not modified' } },
 })
 
+export const guidesPage = defineRoute({
+  ...referencePage,
+  id: 'gateway.guides',
+  path: '/docs/guides',
+  summary: 'The guides as web pages',
+  description: 'All guides by audience. The pages load nothing from other hosts.',
+})
+
+export const guidePage = defineRoute({
+  ...referencePage,
+  id: 'gateway.guide',
+  path: '/docs/guides/:guide',
+  summary: 'A guide as a web page',
+  description: '`/docs/guides` lists the guides.',
+  params: z.strictObject({ guide: z.string().regex(/^[a-z0-9-]{1,64}$/) }),
+  problems: ['not_found'],
+})
+
 export const gatewayRoutes = [
   whoami,
   openApiDocument,
@@ -122,5 +140,7 @@ export const gatewayRoutes = [
   swaggerDocument,
   referencePage,
   referenceScript,
+  guidesPage,
+  guidePage,
   problemPage,
 ] as const

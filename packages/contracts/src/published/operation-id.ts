@@ -5,6 +5,8 @@ const ids: Readonly<Record<string, string>> = {
   'gateway.swagger': 'getSwagger',
   'gateway.reference': 'getReference',
   'gateway.reference-script': 'getReferenceScript',
+  'gateway.guides': 'getGuides',
+  'gateway.guide': 'getGuide',
   'gateway.problem': 'getProblem',
   'keys.create': 'createKey',
   'keys.list': 'listKeys',

@@ -10,6 +10,7 @@ interface Words {
 const words: Readonly<Record<string, Words>> = {
   id: { description: 'Its id', examples: ['019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'] },
   key: { description: 'Its key', examples: ['legal'] },
+  guide: { description: 'The name of a guide', examples: ['first-request'] },
   slug: { description: 'The last part of the problem type URI', examples: ['not-found'] },
   limit: { examples: ['100'] },
   since: { examples: ['now', '0'] },
