@@ -94,6 +94,7 @@ grant update (owner_type) on table keys.api_key to postern_keys;
 grant update (owner_id) on table keys.api_key to postern_keys;
 grant update (owner_name) on table keys.api_key to postern_keys;
 grant update (owner_contact) on table keys.api_key to postern_keys;
+grant update (expires_at) on table keys.api_key to postern_keys_definer;
 grant update (revoked_at) on table keys.api_key to postern_keys_definer;
 grant update (revoked_by_type) on table keys.api_key to postern_keys_definer;
 grant update (revoked_by_id) on table keys.api_key to postern_keys_definer;
@@ -538,6 +539,29 @@ grant insert, select, update on table keys.member to postern_keys_definer;
 comment on table keys.member is 'Who has signed in, with the name and roles that the identity provider gave them last.';
 comment on column keys.member.left_at is 'When a directory deactivated the person. Null while the person is active or in no directory.';
 comment on column keys.member.directory_hash is 'Which name of the directory the token of the person held (tenancy.hash_name).';
+
+create table keys.pending_overlap (
+  tenant_id uuid not null,
+  key_id uuid not null,
+  successor_id uuid not null,
+  overlap text not null,
+  constraint pending_overlap_pk PRIMARY KEY (tenant_id, key_id),
+  constraint pending_overlap_form CHECK ((overlap ~ '^[0-9]{1,4}[smhd]$'::text)),
+  constraint pending_overlap_key_fk FOREIGN KEY (tenant_id, key_id) REFERENCES keys.api_key(tenant_id, id),
+  constraint pending_overlap_successor_fk FOREIGN KEY (tenant_id, successor_id) REFERENCES keys.api_key(tenant_id, id)
+);
+alter table keys.pending_overlap enable row level security;
+alter table keys.pending_overlap force row level security;
+create policy postern_keys_definer_delete on keys.pending_overlap as permissive for delete to postern_keys_definer using (true);
+create policy postern_keys_definer_select on keys.pending_overlap as permissive for select to postern_keys_definer using (true);
+create policy postern_keys_definer_update on keys.pending_overlap as permissive for update to postern_keys_definer using (true) with check (true);
+create policy postern_keys_insert on keys.pending_overlap as permissive for insert to postern_keys with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_keys_select on keys.pending_overlap as permissive for select to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_keys_update on keys.pending_overlap as permissive for update to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on keys.pending_overlap as restrictive for all to postern_keys, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table keys.pending_overlap to postern_keys;
+grant delete, select, update on table keys.pending_overlap to postern_keys_definer;
+comment on table keys.pending_overlap is 'Rotated keys whose overlap begins when the successor is first used. Without effect once the successor is revoked or expired.';
 
 create table keys.policy_review (
   tenant_id uuid not null,
@@ -2613,6 +2637,55 @@ AS $function$
 $function$;
 alter routine keys.set_routes(jsonb) owner to postern_keys_definer;
 grant execute on routine keys.set_routes(jsonb) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.start_overlaps(at_most integer)
+ RETURNS TABLE(tenant_id uuid, id uuid, hash bytea)
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  with due as (
+    select k.tenant_id, k.id, k.expires_at, p.successor_id, p.overlap,
+           pg_catalog.date_trunc('milliseconds', pg_catalog.clock_timestamp()) + pg_catalog.make_interval(secs =>
+             pg_catalog.left(p.overlap, -1)::pg_catalog.int4 * case pg_catalog.right(p.overlap, 1)
+               when 's' then 1 when 'm' then 60 when 'h' then 3600 else 86400 end) as ends_at
+      from keys.pending_overlap as p
+      join keys.api_key as s on s.tenant_id = p.tenant_id and s.id = p.successor_id
+      join keys.api_key as k on k.tenant_id = p.tenant_id and k.id = p.key_id
+     where s.last_used_at is not null
+       and s.revoked_at is null
+       and s.expires_at > pg_catalog.clock_timestamp()
+       and k.revoked_at is null
+       and k.expires_at > pg_catalog.clock_timestamp()
+     order by k.tenant_id, k.id
+     limit at_most
+       for no key update of k, p skip locked),
+  begun as (
+    delete from keys.pending_overlap as p
+     using due
+     where p.tenant_id = due.tenant_id
+       and p.key_id = due.id),
+  shortened as (
+    update keys.api_key as k
+       set expires_at = due.ends_at
+      from due
+     where k.tenant_id = due.tenant_id
+       and k.id = due.id
+       and k.expires_at > due.ends_at
+    returning k.tenant_id, k.id, k.hash, due.expires_at as ended_at, due.ends_at, due.successor_id, due.overlap),
+  noted as (
+    insert into keys.api_key_event (tenant_id, key_id, type, detail)
+    select v.tenant_id, v.id, 'updated',
+           pg_catalog.jsonb_build_object(
+             'reason', 'The new key was first used', 'rotated_to', v.successor_id, 'overlap', v.overlap,
+             'changes', pg_catalog.jsonb_build_object('expires_at', pg_catalog.jsonb_build_object(
+               'from', pg_catalog.to_char(v.ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+               'to', pg_catalog.to_char(v.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))))
+      from shortened as v)
+  select v.tenant_id, v.id, v.hash from shortened as v
+$function$;
+alter routine keys.start_overlaps(integer) owner to postern_keys_definer;
+grant execute on routine keys.start_overlaps(integer) to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.update_tenant(id_or_slug text, new_status text, new_name text, new_key_limit integer, new_tenant_limit integer, by_operator text)
  RETURNS TABLE(id uuid, slug text, name text, status text, key_limit integer, tenant_limit integer, version integer, created_at timestamp with time zone)

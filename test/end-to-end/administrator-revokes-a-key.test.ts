@@ -212,6 +212,26 @@ describe('an administrator', () => {
     const answer = await send(other, '/api/v1/findings', { key: fresh.key ?? '' })
     expect([answer.status, answer.code]).toEqual([401, 'key_expired'])
   })
+
+  test('ends the old key of a rotation on every gateway after the new one was used, if asked to', async () => {
+    const made = await asPerson(['admin'], '/api/v1/api-keys', { method: 'POST', body: newKey })
+    const old = keySchema.parse(made.json)
+    const rotated = await asPerson(['admin'], `/api/v1/api-keys/${old.id}/rotate`, {
+      method: 'POST',
+      body: { overlap: '0s', overlap_from: 'first_use' },
+    })
+    expect(rotated.status, rotated.text).toBe(201)
+    const fresh = keySchema.parse(rotated.json)
+    const answersOf = async (key = '') =>
+      await Promise.all([gateway, other].map(async (origin) => (await send(origin, '/api/v1/findings', { key })).code))
+    expect(await answersOf(old.key)).toEqual([undefined, undefined])
+    expect((await send(gateway, '/api/v1/findings', { key: fresh.key ?? '' })).status).toBe(200)
+    // The gateway reports the use within ten seconds, and housekeeping follows within ten more.
+    await expect
+      .poll(async () => await answersOf(old.key), { timeout: 60_000, interval: 500 })
+      .toEqual(['key_expired', 'key_expired'])
+    expect(await answersOf(fresh.key)).toEqual([undefined, undefined])
+  })
 })
 
 describe('a suspended tenant', () => {

@@ -80,6 +80,8 @@ const allowances = {
     'keys.note_late_usage()': 'as leases: gives nothing',
     'keys.revoke_idle_keys(integer)':
       'housekeeping: revokes what the policy of the tenant says, and gives ids and hashes',
+    'keys.start_overlaps(integer)':
+      'housekeeping: shortens what a rotation of the tenant says, and gives ids and hashes',
     'keys.record_sign_ins(jsonb)':
       'a gateway reports for all tenants at once; the tenant must be there, and nobody is let in by it',
     'keys.prune_sign_ins(integer)': 'housekeeping: gives a number',

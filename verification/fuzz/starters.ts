@@ -20,7 +20,11 @@ export const starters: Readonly<Record<string, readonly unknown[]>> = {
     { label: 'A key', expires_in: '30d', scopes: ['read:findings'] },
     { label: 'A key', expires_in: 'custom', expires_at: '2027-01-31T00:00:00+01:00', scopes: ['*'] },
   ],
-  'keys.rotate': [{ overlap: '1h' }, { overlap: '0s', expires_in: '30d' }],
+  'keys.rotate': [
+    { overlap: '1h' },
+    { overlap: '0s', expires_in: '30d' },
+    { overlap: '0s', overlap_from: 'first_use' },
+  ],
   'evidence.attach': [{ test_procedures: ['ext:k1'] }, { test_procedures: [marker('id', 'test-procedures', 0)] }],
   'sync.create-webhook': [{ url: 'mailto:audit@x.example', description: 'Mail', events: ['key.*'] }],
   'sync.update-webhook': [{ state: 'disabled' }, { state: 'enabled' }],

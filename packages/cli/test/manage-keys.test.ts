@@ -122,6 +122,22 @@ describe('keys', () => {
     expect(hoursLeft).toBeCloseTo(2, 3)
   })
 
+  test('rotate can begin the overlap with the first use of the new key, and show prints the traffic of both', async () => {
+    const old = await createKey()
+    expect((await postern(['keys', 'rotate', old.id, '--overlap-from', 'now'])).code).toBe(2)
+    const args = ['keys', 'rotate', old.id, '--overlap', '2h', '--overlap-from', 'first_use', '--json']
+    const rotated = createdApiKeySchema.parse(JSON.parse((await postern(args)).stdout))
+    expect(await show(old.id)).toMatchObject({ expires_at: old.expires_at, pending_overlap: '2h' })
+    for (const id of [old.id, rotated.id]) {
+      const { stdout } = await postern(['keys', 'show', id])
+      expect(stdout).toMatch(new RegExp(`\nold key +${old.id} +- +\\S+ \\S+ +0 +0\n`))
+      expect(stdout).toMatch(new RegExp(`\nnew key +${rotated.id} +- +\\S+ \\S+ +0 +0\n`))
+    }
+    expect((await postern(['keys', 'show', old.id])).stdout).toContain('2h, from the first use of the new key')
+    await postern(['keys', 'revoke', rotated.id])
+    expect((await postern(['keys', 'show', old.id])).stdout).not.toContain('old key')
+  })
+
   test('list prints every key over all pages, filters, and stops at its limit', async () => {
     const { slug } = await stack.createTenant()
     const made: string[] = []

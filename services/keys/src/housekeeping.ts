@@ -1,6 +1,7 @@
 import { type Logger, type Registry, repeatEvery } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import { Gauge } from '@prometheus-io/client'
+import { startOverlaps } from './api-key/pending-overlap.ts'
 import { maintainAuditEvents, noteExpired } from './audit-feed/store.ts'
 import { noteExpiring, reviewKeys } from './health/store.ts'
 import type { LeakReports } from './leak/reports.ts'
@@ -71,6 +72,7 @@ export function startHousekeeping({
       await db.system(async (tx) => await notePendingDenials(tx, maxRows))
       await db.system(async (tx) => await pruneUses(tx, maxRows))
       await db.system(async (tx) => await pruneSignIns(tx, maxRows))
+      await startOverlaps({ db, enforcer, logger })
       await db.system(noteExpiring)
       if (now() - idleSeenAt >= idleEveryMs) {
         await db.system(noteIdle)

@@ -103,7 +103,7 @@ describe('PostgreSQL rejects every reactivation of a revoked key', () => {
     expect(await rowOf(stranger.keyId)).toBeUndefined()
   })
 
-  test('functions across tenants can revoke a key and change its last use and last denial, and nothing else', async () => {
+  test('functions across tenants can revoke a key, end it earlier, and change its last use and last denial, and nothing else', async () => {
     const rows = await service.asSuperuser.system(
       async (tx) =>
         await tx.query(
@@ -120,6 +120,8 @@ describe('PostgreSQL rejects every reactivation of a revoked key', () => {
         ),
     )
     expect(rows.map(({ column }) => column)).toEqual([
+      // Only to an earlier time: see the rejected widenings below.
+      'expires_at',
       'revoked_at',
       'revoked_by_type',
       'revoked_by_id',

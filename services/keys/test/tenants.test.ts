@@ -424,6 +424,7 @@ describe('PostgreSQL isolates tenants', () => {
           'keys.prune_sign_ins(integer)',
           'keys.record_sign_ins(jsonb)',
           'keys.revoke_idle_keys(integer)',
+          'keys.start_overlaps(integer)',
           'keys.review_new_routes(jsonb)',
           'keys.review_refused(jsonb)',
           'keys.review_keys(integer)',

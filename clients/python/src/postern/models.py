@@ -99,6 +99,7 @@ class ApiKey(TypedDict):
     last_used_at: str | None
     last_refused_at: str | None
     rotated_from: str | None
+    pending_overlap: str | None
     version: int
 
 
@@ -604,6 +605,7 @@ class CreatedApiKey(TypedDict):
     last_used_at: str | None
     last_refused_at: str | None
     rotated_from: str | None
+    pending_overlap: str | None
     version: int
     key: str
 
@@ -1897,6 +1899,7 @@ class RevokedApiKey(TypedDict):
     last_used_at: str | None
     last_refused_at: str | None
     rotated_from: str | None
+    pending_overlap: str | None
     version: int
     enforcement: Enforcement | None
 
@@ -1922,6 +1925,7 @@ class RiskInput(TypedDict):
 
 class RotateApiKey(TypedDict, total=False):
     overlap: str
+    overlap_from: Literal["rotation", "first_use"]
     expires_in: Literal["30d", "90d", "1y"]
     scopes: List[Literal["read:universe", "read:findings", "write:evidence", "write:findings", "admin:sync", "read:*", "write:*", "admin:*", "*"]]
 

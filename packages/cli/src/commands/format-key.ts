@@ -17,6 +17,9 @@ export function formatKey(key: ApiKey): string {
     ['last refused', moment(key.last_refused_at)],
   ]
   if (key.rotated_from !== null) entries.push(['rotated from', key.rotated_from])
+  if (key.pending_overlap !== null) {
+    entries.push(['overlap', `${key.pending_overlap}, from the first use of the new key`])
+  }
   if (key.revoked_at !== null) {
     entries.push(['revoked', `${moment(key.revoked_at)} by ${key.revoked_by?.label ?? '-'}`])
     entries.push(['reason', key.revoke_reason ?? '-'])

@@ -24,6 +24,7 @@ import {
 import { moment, table } from '../table.ts'
 import { type KeyOptions, findKey, keysPath as path } from './find-key.ts'
 import { formatKey } from './format-key.ts'
+import { findRotation, formatRotation } from './key-rotation.ts'
 import { findTenant } from './tenants.ts'
 
 /** Only this command and `keys rotate` show the value of a key. */
@@ -130,9 +131,12 @@ export async function showHealth(
 }
 
 export async function showKey(context: CommandContext, id: string, options: KeyOptions): Promise<void> {
-  const { key } = await withKeysService(context.env, async (service) => await findKey(service, id, options.tenant))
+  const { key, rotation } = await withKeysService(context.env, async (service) => {
+    const found = await findKey(service, id, options.tenant)
+    return { ...found, rotation: options.json === true ? undefined : await findRotation(service, found) }
+  })
   if (options.json) printJson(context, key)
-  else context.print(formatKey(key))
+  else context.print([formatKey(key), ...(rotation === undefined ? [] : [formatRotation(rotation)])].join('\n\n'))
 }
 
 /** Returns when every gateway enforces a narrowing. */
@@ -209,10 +213,16 @@ export async function revokeKey(
 export async function rotateKey(
   context: CommandContext,
   id: string,
-  options: KeyOptions & { readonly overlap?: string; readonly expires?: string; readonly scope?: readonly string[] },
+  options: KeyOptions & {
+    readonly overlap?: string
+    readonly overlapFrom?: string
+    readonly expires?: string
+    readonly scope?: readonly string[]
+  },
 ): Promise<void> {
-  const { overlap = '24h', expires, scope } = options
+  const { overlap = '24h', overlapFrom = 'rotation', expires, scope } = options
   if (!/^(?:0|[1-9][0-9]{0,3})[smhd]$/.test(overlap)) throw usage('--overlap must be 0s to 7d, such as 90m or 24h')
+  assertWords('--overlap-from', [overlapFrom], ['rotation', 'first_use'])
   if (expires !== undefined) assertWords('--expires', [expires], ['30d', '90d', '1y'])
   if (scope !== undefined) assertWords('--scope', scope, grantableScopes)
   const created = await withKeysService(context.env, async (service) => {
@@ -223,6 +233,7 @@ export async function rotateKey(
       tenantId,
       body: {
         overlap,
+        overlap_from: overlapFrom,
         ...(expires === undefined ? {} : { expires_in: expires }),
         ...(scope === undefined ? {} : { scopes: scope }),
       },

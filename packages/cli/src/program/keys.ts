@@ -158,6 +158,7 @@ export function addKeyCommands(program: Command, context: CommandContext): void 
     `keys rotate ${exampleId} --overlap 48h`,
   )
     .option('--overlap <time>', 'how long the old key remains valid: 0s to 7d', '24h')
+    .option('--overlap-from <start>', 'rotation, or first_use: the overlap begins when the new key is used', 'rotation')
     .option('--expires <when>', '30d, 90d or 1y (default: the original lifetime of the old key)')
     .option('--scope <scope...>', 'fewer scopes for the new key (default: those of the old key)')
     .action(async (id, options) => await (await keyCommands()).rotateKey(context, id, options))

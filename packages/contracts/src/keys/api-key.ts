@@ -59,6 +59,7 @@ export const apiKeySchema = z
       .nullable()
       .meta({ description: 'When a request was last rejected for any reason, within 60 seconds' }),
     rotated_from: uuidSchema.nullable(),
+    pending_overlap: z.string().nullable(),
     version: z.int(),
   })
   .meta({ id: 'ApiKey' })
@@ -141,6 +142,10 @@ export const rotateApiKeyBodySchema = z
       .regex(/^(0|[1-9][0-9]{0,3})(s|m|h|d)$/)
       .default('24h')
       .meta({ description: 'How long the old key remains valid: 0s to 7d', examples: ['24h'] }),
+    overlap_from: z.enum(['rotation', 'first_use']).default('rotation').meta({
+      description:
+        '`first_use`: the overlap begins within a minute of the first use of the new key. Until then, the old one keeps its expiry',
+    }),
     expires_in: z
       .enum(['30d', '90d', '1y'])
       .optional()

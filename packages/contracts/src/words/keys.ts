@@ -32,6 +32,7 @@ export const keyWords: Readonly<Record<string, Word>> = {
   revoked_by: ['Who revoked it'],
   revoke_reason: ['Why it was revoked', 'The laptop was lost'],
   rotated_from: ['The key that it replaces'],
+  pending_overlap: ['Overlap that begins with the first use of the new key', '24h'],
   enforcement: ['Which gateways have confirmed the revocation'],
   waited_ms: ['How long the revocation waited for gateways, in milliseconds', 3.2],
   masked: ['The last four characters of the key', '•••••x7Qd'],

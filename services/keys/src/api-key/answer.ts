@@ -4,13 +4,14 @@ import { tagsIn } from '@postern/service-kit'
 import type { StoredKey } from './stored-key.ts'
 
 export function toApiKey(key: StoredKey): ApiKey {
+  const state = keyState({ revokedAt: key.revoked?.at ?? null, expiresAt: key.expiresAt }, key.readAt)
   return {
     id: key.id,
     label: key.label,
     note: key.note,
     owner: key.owner === null ? null : { ...key.owner, left_at: key.ownerLeftAt?.toISOString() ?? null },
     masked: maskKey(key.lastFour),
-    state: keyState({ revokedAt: key.revoked?.at ?? null, expiresAt: key.expiresAt }, key.readAt),
+    state,
     scopes: key.scopes.map((scope) => grantableScopeSchema.parse(scope)),
     allowed_addresses: [...key.addresses],
     created_by: key.createdBy,
@@ -22,15 +23,19 @@ export function toApiKey(key: StoredKey): ApiKey {
     last_used_at: key.lastUsedAt?.toISOString() ?? null,
     last_refused_at: key.lastRefusedAt?.toISOString() ?? null,
     rotated_from: key.rotatedFrom,
+    pending_overlap: state === 'active' ? key.pendingOverlap : null,
     version: key.version,
   }
 }
 
 /**
- * Includes the last use, the state and whether the owner left, which change without a new version. Conditional writes compare only the version.
+ * Includes the last use, the state, whether the owner left and a pending overlap, which change without a new version.
+ * Conditional writes compare only the version.
  */
 export function etagOf(key: StoredKey): string {
-  return `"${key.version}.${key.lastUsedAt?.valueOf() ?? 0}.${toApiKey(key).state}${key.ownerLeftAt === null ? '' : 'left'}"`
+  const { state, pending_overlap: pending } = toApiKey(key)
+  const words = `${state}${key.ownerLeftAt === null ? '' : 'left'}${pending === null ? '' : 'pending'}`
+  return `"${key.version}.${key.lastUsedAt?.valueOf() ?? 0}.${words}"`
 }
 
 /** Whether an `If-Match` field (RFC 9110 §13.1.1) names this version. */

@@ -19,6 +19,7 @@ import { etagOf, matchesVersion, toApiKey } from './answer.ts'
 import { assertAllowed } from './assert-allowed.ts'
 import { countActiveKeys, countKeys, listKeys } from './list-keys.ts'
 import { defaultOwner, resolveOwner } from './owner.ts'
+import { isFirstUseAwaited, setPendingOverlap } from './pending-overlap.ts'
 import {
   decideAddresses,
   decideChange,
@@ -188,6 +189,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     const actor = actorOf(context)
     const overlap = body?.overlap ?? '24h'
     const overlapMs = assertAllowed(decideOverlap(overlap))
+    const isAfterUse = body?.overlap_from === 'first_use'
     const { value, hash, lastFour } = generateKey()
     const { old, successor } = await enforcer.runRotation(
       async () =>
@@ -204,6 +206,11 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
           if (replacedBy !== undefined) {
             throw problem('conflict', {
               detail: `The key was already replaced by the key ${replacedBy}. Use that key, or revoke it and rotate again.`,
+            })
+          }
+          if (current.lastUsedAt === null && (await isFirstUseAwaited(tx, current))) {
+            throw problem('conflict', {
+              detail: `The overlap of the key ${current.rotatedFrom} waits for the first use of this one. Use this key and try again in a minute, or revoke one of them.`,
             })
           }
           const policy = (await findKeyPolicy(tx)) ?? rejectUnknownTenant()
@@ -242,7 +249,9 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
           }
           const made = { hash, lastFour, label, note, owner, scopes, addresses, rotatedFrom: current.id }
           const created = await insertKey(tx, context.tenantId, { ...made, createdAt: policy.now, expiresAt }, actor)
-          const end = new Date(Math.min(current.expiresAt.valueOf(), policy.now.valueOf() + overlapMs))
+          const end = isAfterUse
+            ? current.expiresAt
+            : new Date(Math.min(current.expiresAt.valueOf(), policy.now.valueOf() + overlapMs))
           const ended = await updateKey(tx, {
             id: current.id,
             label,
@@ -252,16 +261,25 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
             addresses,
             expiresAt: end,
             event: 'rotated',
-            detail: { rotated_to: created.id, overlap, expires_at: end.toISOString() },
+            detail: {
+              rotated_to: created.id,
+              overlap,
+              ...(isAfterUse ? { overlap_from: 'first_use' } : {}),
+              expires_at: end.toISOString(),
+            },
             actor,
           })
+          if (isAfterUse) {
+            const pending = { tenantId: context.tenantId, keyId: current.id, successorId: created.id, overlap }
+            await setPendingOverlap(tx, pending)
+          }
           await keepRefusal(tx, alreadyCreatedDetail(created.id))
           return { old: ended, successor: created }
         }),
       raw.headers['idempotency-key'] === undefined ? mayBeRotated : mayBeRotatedOnce,
     )
     log.info({ event: 'key_rotated', key_id: old.id, tenant_id: context.tenantId, successor_id: successor.id })
-    if (overlapMs >= overlapWithoutWaitMs) {
+    if (isAfterUse || overlapMs >= overlapWithoutWaitMs) {
       await enforcer.announceKey(old.hash)
     } else {
       // Only this response contains the new key, so it is sent even if the old key's end is unconfirmed, but not before

@@ -24,6 +24,8 @@ export interface StoredKey {
   readonly lastUsedAt: Date | null
   readonly lastRefusedAt: Date | null
   readonly rotatedFrom: string | null
+  /** The overlap that begins with the first use of the successor. */
+  readonly pendingOverlap: string | null
   readonly version: number
   /** On the database clock. */
   readonly readAt: Date
@@ -58,6 +60,7 @@ export interface KeyRow {
   readonly last_used_at: Date | null
   readonly last_refused_at: Date | null
   readonly rotated_from: string | null
+  readonly pending_overlap: string | null
   readonly version: number
   readonly read_at: Date
 }
@@ -71,7 +74,14 @@ export const keyColumns = `
   k.created_by_type, k.created_by_id, k.created_by_label, k.created_at, k.expires_at,
   (extract(epoch from k.made_for) * 1000)::float8 as lifetime_ms,
   k.revoked_at, k.revoked_by_type, k.revoked_by_id, k.revoked_by_label, k.revoke_reason,
-  k.last_used_at, k.last_refused_at, k.rotated_from, k.version, clock_timestamp() as read_at`
+  k.last_used_at, k.last_refused_at, k.rotated_from,
+  (select p.overlap
+     from keys.pending_overlap as p
+     join keys.api_key as s on s.id = p.successor_id
+    where p.key_id = k.id
+      and s.revoked_at is null
+      and s.expires_at > clock_timestamp()) as pending_overlap,
+  k.version, clock_timestamp() as read_at`
 
 export function toKey(row: KeyRow): StoredKey {
   return {
@@ -103,6 +113,7 @@ export function toKey(row: KeyRow): StoredKey {
     lastUsedAt: row.last_used_at,
     lastRefusedAt: row.last_refused_at,
     rotatedFrom: row.rotated_from,
+    pendingOverlap: row.pending_overlap,
     version: row.version,
     readAt: row.read_at,
   }

@@ -132,6 +132,7 @@ export async function createKey(body: NewKey, attempt: string, signal: AbortSign
 
 export interface Rotation {
   readonly overlap: string
+  readonly overlap_from?: 'rotation' | 'first_use'
   readonly expires_in?: '30d' | '90d' | '1y'
   readonly scopes?: readonly GrantableScope[]
 }

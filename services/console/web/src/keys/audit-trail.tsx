@@ -95,12 +95,13 @@ function isLeak({ type, actor }: ApiKeyEvent): boolean {
 
 function detailsOf(event: ApiKeyEvent): readonly string[] {
   const { type, detail } = event
-  const { report, url, reason, overlap, changes, attempts, other_addresses: isOthers } = detail
+  const { report, url, reason, overlap, overlap_from: start, changes, attempts, other_addresses: isOthers } = detail
   const lines: string[] = []
   if (typeof url === 'string') lines.push(`Found at ${url}`)
   if (typeof report === 'string') lines.push(`Report ${report}`)
   if (typeof reason === 'string' && !isLeak(event)) lines.push(type === 'revoked' ? `“${reason}”` : reason)
-  if (typeof overlap === 'string') lines.push(`Overlap: ${overlap}`)
+  if (typeof overlap === 'string')
+    lines.push(`Overlap: ${overlap}${start === 'first_use' ? ', from the first use of the new key' : ''}`)
   if (typeof attempts === 'number' && attempts > 1) lines.push(`${attempts.toLocaleString()} times`)
   if (isOthers === true) lines.push('From other addresses')
   if (typeof changes === 'object' && changes !== null) {

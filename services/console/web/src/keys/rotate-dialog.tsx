@@ -29,6 +29,11 @@ const overlaps = [
   { value: '7d', label: '7 days', ms: 7 * 86_400_000 },
 ] as const
 
+const starts = [
+  { value: 'rotation', label: 'Now' },
+  { value: 'first_use', label: 'With the first use of the new key' },
+] as const
+
 const lives = [
   { value: 'same', label: 'The original lifetime of the old key' },
   { value: '30d', label: '30 days' },
@@ -38,6 +43,7 @@ const lives = [
 
 export function RotateDialog({ apiKey, scopes, onClose, onRotated }: Props) {
   const [overlap, setOverlap] = useState<(typeof overlaps)[number]['value']>('24h')
+  const [start, setStart] = useState<(typeof starts)[number]['value']>('rotation')
   const [life, setLife] = useState<(typeof lives)[number]['value']>('same')
   const change = useChange()
   const { isBusy, failure } = change
@@ -51,6 +57,7 @@ export function RotateDialog({ apiKey, scopes, onClose, onRotated }: Props) {
     await change.run(async (signal) => {
       const body = {
         overlap,
+        ...(start === 'rotation' ? {} : { overlap_from: start }),
         ...(life === 'same' ? {} : { expires_in: life }),
         ...(scopes === undefined ? {} : { scopes }),
       }
@@ -70,7 +77,12 @@ export function RotateDialog({ apiKey, scopes, onClose, onRotated }: Props) {
           <div>
             <dt>Old key {apiKey.masked}</dt>
             <dd>
-              {overlap === '0s' ? (
+              {start === 'first_use' ? (
+                <>
+                  Works until the new key is used
+                  {overlap === '0s' ? '' : `, and ${overlap} longer`}, at most until <When at={apiKey.expires_at} />
+                </>
+              ) : overlap === '0s' ? (
                 'No longer works'
               ) : (
                 <>
@@ -132,6 +144,7 @@ export function RotateDialog({ apiKey, scopes, onClose, onRotated }: Props) {
         program can switch without an interruption.
       </p>
       <Select label="The old key works for" choices={overlaps} value={overlap} onChange={setOverlap} />
+      <Select label="The overlap begins" choices={starts} value={start} onChange={setStart} />
       <Select
         label="The new key works for"
         choices={lives.filter(({ value }) => value === 'same' || isAllowed(value, maxDays))}

@@ -43,6 +43,9 @@ export function RotationCard({ oldId, newId, now, onEnd }: Props) {
   return (
     <section className="card" aria-labelledby="rotation-title">
       <h2 id="rotation-title">Rotation</h2>
+      {old.key.pending_overlap === null ? undefined : (
+        <p>The overlap ({old.key.pending_overlap}) begins with the first use of the new key.</p>
+      )}
       <OldKey old={old} successor={successor} now={now} onEnd={onEnd} />
       <table className="plain-table stacking-table">
         <thead>

@@ -24,6 +24,7 @@ function aKey(given: Partial<ApiKey> = {}): ApiKey {
     last_used_at: null,
     last_refused_at: null,
     rotated_from: null,
+    pending_overlap: null,
     version: 1,
     ...given,
   }
