@@ -1,16 +1,13 @@
 import { redisRevocationChannel } from '@postern/contracts/internal'
 import { type TestRedis, startTestRedis } from '@postern/local-stack/testing'
 import { Redis } from 'ioredis'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test as anyTest, vi } from 'vitest'
 import { type RedisRelay, type RelayedCache, openRelayedCache, startRedisRelay } from './redis-relay.ts'
 
 const bulk = (text: string): string => `$${text.length}\r\n${text}\r\n`
 
 let server: TestRedis
 let operator: Redis
-let relay: RedisRelay
-let relayed: RelayedCache
-
 beforeAll(async () => {
   server = await startTestRedis()
   operator = new Redis(server.url)
@@ -21,19 +18,24 @@ afterAll(async () => {
   await server?.stop()
 })
 
-beforeEach(async () => {
-  relay = await startRedisRelay(server.urls.gateway)
-  relayed = openRelayedCache(relay.url)
-  await relayed.expectToWork(operator)
+/** Each test has a cache and a relay of its own, so that tests can run at the same time. */
+const test = anyTest.extend<{ relay: RedisRelay; relayed: RelayedCache }>({
+  // oxlint-disable-next-line no-empty-pattern -- Vitest reads the names of other fixtures from it
+  relay: async ({}, use) => {
+    const relay = await startRedisRelay(server.urls.gateway)
+    await use(relay)
+    relay.close()
+  },
+  relayed: async ({ relay }, use) => {
+    const relayed = openRelayedCache(relay.url)
+    await relayed.expectToWork(operator)
+    await use(relayed)
+    await relayed.cache.close()
+  },
 })
 
-afterEach(async () => {
-  await relayed?.cache.close()
-  relay?.close()
-})
-
-describe('a gateway continues, and receives revocations again, after Redis has sent', () => {
-  test.each([
+describe.concurrent('a gateway continues, and receives revocations again, after Redis has sent', () => {
+  test.for<string[]>([
     ['an array of a negative length', '*-7\r\n'],
     ['a null of RESP3', '_\r\n'],
     ['a null that answers nothing', '$-1\r\n'],
@@ -60,13 +62,13 @@ describe('a gateway continues, and receives revocations again, after Redis has s
     ['an answer of HTTP', 'HTTP/1.1 400 Bad Request\r\n\r\n'],
     ['a record of TLS', Buffer.from('15030300020246', 'hex').toString('latin1')],
     ['bytes of no protocol', '\u0000\u0001\u0002\n\n\n'],
-  ])('%s', async (_name, frame) => {
+  ])('%s', async ([, frame = ''], { relay, relayed }) => {
     for (const client of relay.open) client.write(frame, 'latin1')
     await relayed.expectToWork(operator)
     expect(relayed.lines.length).toBeLessThan(25)
   })
 
-  test.each([
+  test.for<string[]>([
     ['NOAUTH', '-NOAUTH Authentication required.\r\n'],
     ['LOADING', '-LOADING Redis is loading the dataset in memory\r\n'],
     ['MASTERDOWN', '-MASTERDOWN Link with MASTER is down\r\n'],
@@ -79,7 +81,7 @@ describe('a gateway continues, and receives revocations again, after Redis has s
     ['an array', '*3\r\n:1\r\n:2\r\n$-1\r\n'],
     ['OK', '+OK\r\n'],
     ['nothing but the end of the connection', ''],
-  ])('%s in answer to everything, from the greeting on', async (_name, reply) => {
+  ])('%s in answer to everything, from the greeting on', async ([, reply = ''], { relay, relayed }) => {
     let answered = 0
     relay.rewrite = (_bytes, client) => {
       answered += 1
@@ -87,30 +89,30 @@ describe('a gateway continues, and receives revocations again, after Redis has s
       return reply
     }
     for (const client of relay.open) client.resetAndDestroy()
-    await expect.poll(() => answered).toBeGreaterThan(8)
+    await vi.waitUntil(() => answered > 8, { timeout: 20_000 })
     relay.rewrite = (bytes) => bytes
     await relayed.expectToWork(operator)
     expect(relayed.lines.length).toBeLessThan(25)
   })
 
-  test('every reply with its end cut off', async () => {
+  test('every reply with its end cut off', async ({ relay, relayed }) => {
     let cut = 0
     relay.rewrite = (bytes, client) => {
       cut += 1
       client.end(bytes.subarray(0, bytes.length - 3))
       return undefined
     }
-    await expect.poll(() => cut).toBeGreaterThan(4)
+    await vi.waitFor(() => expect(cut).toBeGreaterThan(4), { timeout: 20_000 })
     relay.rewrite = (bytes) => bytes
     await relayed.expectToWork(operator)
   })
 })
 
 describe('a Redis that answers PING is detected as lost', () => {
-  test.each([
+  test.for<[string, [string, string], [string, string]]>([
     ['because it is full', ['maxmemory', '1'], ['maxmemory', '0']],
     ['because too few replicas confirm its writes', ['min-replicas-to-write', '1'], ['min-replicas-to-write', '0']],
-  ])('%s', async (_name, refuse, allow) => {
+  ])('%s', async ([, refuse, allow], { relayed }) => {
     await operator.config('SET', ...refuse)
     try {
       await expect.poll(() => relayed.health()).toMatchObject({ commands: false })
@@ -123,7 +125,7 @@ describe('a Redis that answers PING is detected as lost', () => {
     await relayed.expectToWork(operator)
   })
 
-  test('because it has become a replica', async () => {
+  test('because it has become a replica', async ({ relayed }) => {
     await operator.replicaof('127.0.0.1', '1')
     try {
       await expect.poll(() => relayed.health()).toMatchObject({ commands: false })
@@ -135,7 +137,7 @@ describe('a Redis that answers PING is detected as lost', () => {
 })
 
 describe('a subscription', () => {
-  test('that is not allowed is retried until it is, and counts as lost meanwhile', async () => {
+  test('that is not allowed is retried until it is, and counts as lost meanwhile', async ({ relayed }) => {
     await operator.call('ACL', 'SETUSER', 'postern-gateway', '-subscribe')
     await operator.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
     await expect.poll(() => relayed.health()).toEqual({ commands: true, subscription: false })
@@ -144,7 +146,7 @@ describe('a subscription', () => {
     await relayed.expectToWork(operator)
   })
 
-  test('that is connected but receives no messages is detected and opened again', async () => {
+  test('that is connected but receives no messages is detected and opened again', async ({ relay, relayed }) => {
     const { count } = relay
     relay.rewrite = (bytes) => (bytes.includes('message') ? undefined : bytes)
     await expect.poll(() => relayed.health()).toEqual({ commands: true, subscription: false })
@@ -157,7 +159,7 @@ describe('a subscription', () => {
   })
 })
 
-test('a hanging Redis is detected as lost, and used again when it answers', async () => {
+test('a hanging Redis is detected as lost, and used again when it answers', async ({ relayed }) => {
   // On a busy machine a connection may be slow to open and be logged as lost.
   const before = relayed.lines.length
   server.kill('SIGSTOP')
