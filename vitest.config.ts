@@ -11,7 +11,7 @@ const separate = [
 ]
 
 /** Short files that run long. */
-const startsPrograms = /\/(?:packages\/local-stack|test\/upgrade)\//
+const runsLong = /\/(?:packages\/local-stack|test\/(?:browser|upgrade))\//
 
 /** Vitest sorts files by size until it has times. */
 class LongFirst extends BaseSequencer {
@@ -19,7 +19,7 @@ class LongFirst extends BaseSequencer {
     // oxlint-disable-next-line unicorn/no-array-sort -- it is no array's
     const sorted = await super.sort(files)
     const [early = [], late = []] = [true, false].map((isEarly) =>
-      sorted.filter(({ moduleId }) => startsPrograms.test(moduleId) === isEarly),
+      sorted.filter(({ moduleId }) => runsLong.test(moduleId) === isEarly),
     )
     return [...early, ...late]
   }
