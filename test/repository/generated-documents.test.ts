@@ -90,6 +90,12 @@ import { test } from 'vitest'
     ])
   })
 
+  test('is read from one line', () => {
+    expect(parsePromises('b.test.ts', "/** @promise Edge: Doors are closed. */\nimport 'a'\n")).toEqual([
+      { section: 'Edge', text: 'Doors are closed', shownBy: ['b.test.ts'] },
+    ])
+  })
+
   test('in another place of a file is ignored', () => {
     expect(parsePromises('b.test.ts', "import 'a'\n/**\n * @promise Edge: Doors are closed.\n */\n")).toEqual([])
   })

@@ -17,8 +17,11 @@ const annotation = /@promise (?<section>[^:]+): (?<text>[^@]+?)\.(?:\s+@alsoShow
 
 /** `@promise Section: Text.` and `@alsoShownBy path, npm run command`. */
 export function parsePromises(path: string, source: string): Promised[] {
-  const head = /^\/\*\*\n(?<comment>[^]*?)\n \*\/\n/.exec(source)?.groups?.['comment'] ?? ''
-  const comment = head.replaceAll(/\s*\n? \* /g, ' ').trim()
+  const head = /^\/\*\*(?<comment>[^]*?)\*\/\n/.exec(source)?.groups?.['comment'] ?? ''
+  const comment = head
+    .replaceAll(/\n \* ?/g, ' ')
+    .replaceAll(/\s+/g, ' ')
+    .trim()
   return [...comment.matchAll(annotation)].map(({ groups = {} }) => ({
     section: groups['section'] ?? '',
     text: groups['text'] ?? '',
