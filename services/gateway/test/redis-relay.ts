@@ -12,7 +12,6 @@ import { keyRecord } from './builders.ts'
 
 const ring = parseKeyRing(`k1:${Buffer.alloc(32, 1).toString('base64url')}`)
 const codec = createCacheCodec(ring)
-const patience = { timeout: 20_000 }
 const revocation: Revocation = { kind: 'tenant', seq: 7, tenantId: keyRecord().tenantId, version: 2 }
 
 /** A relay that can change and cut what Redis sends. */
@@ -104,16 +103,19 @@ export function openRelayedCache(url: string): RelayedCache {
 
   async function expectToWork(operator: Redis): Promise<void> {
     // `expect.poll` does not work in tests that run at the same time.
-    await vi.waitUntil(() => Object.values(health()).every(Boolean), patience)
+    await vi.waitUntil(() => Object.values(health()).every(Boolean), { timeout: 20_000 })
     const record = keyRecord()
     const { key, value } = codec.encodeRecord(record)
     await operator.set(key, value)
-    await vi.waitFor(async () => expect(await cache.find(record.hash)).toEqual(record), patience)
+    await vi.waitFor(async () => expect(await cache.find(record.hash)).toEqual(record), { timeout: 20_000 })
     heard.length = 0
-    await vi.waitUntil(async () => {
-      await operator.publish(redisRevocationChannel, codec.encodeMessage(revocation))
-      return heard.length > 0
-    }, patience)
+    await vi.waitUntil(
+      async () => {
+        await operator.publish(redisRevocationChannel, codec.encodeMessage(revocation))
+        return heard.length > 0
+      },
+      { timeout: 20_000 },
+    )
     expect(heard[0]).toEqual(revocation)
   }
   return { cache, lines, health, expectToWork }
