@@ -26,7 +26,7 @@ export function csvStyleOf(query: object): CsvStyle {
   }
 }
 
-/** Writes CSV (RFC 4180) as fast as it is read. */
+/** Writes CSV (RFC 4180) at the speed of its reader. */
 export function asCsv(items: AsyncIterable<object>, columns: readonly TableColumn[], style: CsvStyle): Readable {
   const { hasByteOrderMark, separator, escapesFormulas } = style
   const source = Readable.from(rowsOf(items, columns))

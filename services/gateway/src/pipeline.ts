@@ -32,7 +32,7 @@ export function createPipeline(
 ): (request: IncomingMessage, response: ServerResponse, isUnmet?: boolean) => void {
   const { match, authenticate, authorize, limit, endWait, awaitContent, forward, refuse, onGone, onCrash } = steps
 
-  /** Answers a caller that has no access. Returns whether the request goes on. */
+  /** Answers a caller without access. Returns whether the request continues. */
   function admit(exchange: Exchange, caller: Principal | Refusal | undefined): boolean {
     if (caller?.kind === 'refusal') return isPassed(exchange, caller)
     if (isGone(exchange)) {
@@ -47,7 +47,7 @@ export function createPipeline(
     return refused === undefined
   }
 
-  /** After each wait, the caller is authenticated again, because it may have lost its access meanwhile. */
+  /** After each wait, the caller is authenticated again, because its access may have ended. */
   async function run(exchange: Exchange): Promise<void> {
     try {
       let caller = identify(exchange)
