@@ -3,7 +3,14 @@
  */
 
 import { randomUUID } from 'node:crypto'
-import { auditEventSchema, createdApiKeySchema, memberSchema, patchUrn, signInHeader } from '@postern/contracts'
+import {
+  auditEventSchema,
+  createdApiKeySchema,
+  memberSchema,
+  patchUrn,
+  signInHeader,
+  whoamiSchema,
+} from '@postern/contracts'
 import { type TestStack, startTestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -267,6 +274,43 @@ describe('a person whom SCIM made inactive', () => {
     await setActive(id, false)
     await expect.poll(async () => await askIn(bank), { timeout: patientMs }).toBe('person_inactive')
     expect(await askIn(other)).toBe(200)
+  })
+
+  test('lists only the tenants that still know the person, and none after the last', async () => {
+    const person = { userName: 'rosa@bank.example' }
+    const elsewhere = (await stack.createKey(other, { scopes: ['admin:sync'] })).key
+    const [here, there] = [await provision('rosa', person), await provision('rosa', person, elsewhere)]
+    const groups = [bank, other].map((tenant) => `/postern/${tenant.id}/viewer`)
+    const more = { uid: 'rosa', upn: person.userName, groups }
+    const authorization = `Bearer ${await nameIssuer.issue({ tenantId: bank.id, roles: [], more })}`
+    const list = async (headers: Record<string, string> = {}) => {
+      const asked = await send(stack.gateways[0] ?? '', '/api/v1/whoami', { headers: { authorization, ...headers } })
+      return asked.code ?? whoamiSchema.parse(asked.json).tenants.map((each) => each.id)
+    }
+    expect(await list()).toEqual([bank.id, other.id])
+    await setActive(here, false)
+    await expect.poll(async () => await list(), { timeout: patientMs }).toEqual([other.id])
+    expect(await list({ 'postern-tenant': other.id })).toEqual([other.id])
+    expect(await list({ 'postern-tenant': bank.id })).toBe('person_inactive')
+    await scim('PATCH', `/Users/${there}`, activeAs(false), elsewhere)
+    await expect.poll(async () => await list(), { timeout: patientMs }).toBe('person_inactive')
+    // Each tenant reads of the refused sign-in.
+    expect(await list({ [signInHeader]: 'true' })).toBe('person_inactive')
+    for (const tenant of [bank, other]) {
+      const admin = { authorization: `Bearer ${await tokenOf('uma', tenant)}` }
+      const feed = async () => {
+        const path = '/api/v1/audit-events?category=sign_in'
+        const { json } = await send(stack.gateways[0] ?? '', path, { headers: admin })
+        return z
+          .array(auditEventSchema)
+          .parse(json)
+          .map(({ actor_id: id, reason }) => `${id} ${reason}`)
+      }
+      const expected = expect.arrayContaining(['names:rosa person_inactive'])
+      await expect.poll(feed, { timeout: patientMs, interval: 200 }).toEqual(expected)
+    }
+    await scim('PATCH', `/Users/${there}`, activeAs(true), elsewhere)
+    await expect.poll(async () => await list(), { timeout: patientMs }).toEqual([other.id])
   })
 
   test('is listed as having left, with the keys that the person owns', async () => {

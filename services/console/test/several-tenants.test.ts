@@ -25,6 +25,7 @@ afterAll(async () => {
 })
 beforeEach(() => {
   system.gateway.whoami = undefined
+  system.gateway.closedTenant = undefined
 })
 
 async function reachChoice(browser: TestBrowser, returnTo = '/') {
@@ -61,6 +62,16 @@ test('the page lists the tenants, and nobody is signed in before one is chosen',
     tenant: { id: tenants.korvex, name: 'Korvex Energy' },
     roles: ['admin'],
     can_switch: true,
+  })
+})
+
+test('a person whom all other tenants refuse is asked for none', async () => {
+  system.gateway.closedTenant = tenants.harbourline
+  const browser = createTestBrowser()
+  expect((await reachChoice(browser)).status).toBe(303)
+  expect(await readSession(browser, system.url)).toMatchObject({
+    tenant: { id: tenants.korvex, name: 'Korvex Energy' },
+    can_switch: false,
   })
 })
 

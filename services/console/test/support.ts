@@ -34,6 +34,8 @@ export interface RecordingGateway {
   readonly requests: RecordedRequest[]
   /** Replaces the answer of `/api/v1/whoami`. */
   whoami: { readonly status: number; readonly body: unknown } | undefined
+  /** The directory of this tenant refuses everybody. */
+  closedTenant: string | undefined
   /** Answers every other path. Default: an echo. */
   answer: { readonly headers?: Readonly<Record<string, string>>; readonly body?: string }
   stop(): Promise<void>
@@ -48,7 +50,8 @@ export async function startRecordingGateway(): Promise<RecordingGateway> {
       const { method = '', url = '', headers } = request
       requests.push({ method, url, headers, body })
       if (url === '/api/v1/whoami') {
-        const answer = gateway.whoami ?? whoamiOf(headers.authorization ?? '', headers[tenantHeader])
+        const answer =
+          gateway.whoami ?? whoamiOf(headers.authorization ?? '', headers[tenantHeader], gateway.closedTenant)
         response.writeHead(answer.status, { 'content-type': 'application/json' }).end(JSON.stringify(answer.body))
         return
       }
@@ -72,6 +75,7 @@ export async function startRecordingGateway(): Promise<RecordingGateway> {
     url: `http://127.0.0.1:${port}`,
     requests,
     whoami: undefined,
+    closedTenant: undefined,
     answer: {},
     stop: async () => {
       const closed = Promise.withResolvers<void>()
@@ -84,7 +88,11 @@ export async function startRecordingGateway(): Promise<RecordingGateway> {
 }
 
 /** As the real gateway, for a token whose `postern_tenant` is one id or a list. */
-function whoamiOf(authorization: string, named: unknown): { readonly status: number; readonly body: unknown } {
+function whoamiOf(
+  authorization: string,
+  named: unknown,
+  closed: string | undefined,
+): { readonly status: number; readonly body: unknown } {
   const { sub, name, postern_tenant: claim, postern_roles: given } = decodeJwt(authorization.replace('Bearer ', ''))
   const granted = [claim].flat()
   if (named !== undefined && !granted.includes(named)) return { status: 403, body: { code: 'tenant_not_granted' } }
@@ -99,7 +107,7 @@ function whoamiOf(authorization: string, named: unknown): { readonly status: num
     id: sub,
     label: name,
     tenant: isUndecided ? null : { id: tenant, name: nameOfTenant(tenant) },
-    tenants: granted.map((id) => ({ id, name: nameOfTenant(id), roles })),
+    tenants: granted.flatMap((id) => (id === closed ? [] : [{ id, name: nameOfTenant(id), roles }])),
     granted: [],
     scopes: [],
     roles: isUndecided ? [] : roles,

@@ -42,6 +42,15 @@ test('only the first request of a person who signs in is reported', async () => 
   expect(keys.calls).toEqual([{ uses: [], denials: [], signIns: [signIn] }])
 })
 
+test('a person whom the directories of several tenants refuse is reported to each of them', async () => {
+  const { usage, ask, reports } = setUp()
+  const second = { id: '0199aaaa-0000-7000-8000-00000000000f', name: 'Second', roles: ['viewer' as const] }
+  ask({ principal: undecidedPrincipal(token, [...access, second]) }, 'person_inactive')
+  void usage.flush()
+  const refused = { ...signIn, reason: 'person_inactive' }
+  expect(reports()).toEqual([[refused, { ...refused, tenantId: second.id }]])
+})
+
 test('a report has each person, outcome and address once, also after a failed report', async () => {
   const { keys, usage, ask, reports } = setUp()
   for (const address of ['192.0.2.1', '192.0.2.1', '192.0.2.2']) {

@@ -30,12 +30,14 @@ export function createSignIns(now: () => number): SignIns {
   return {
     add: ({ request, route, principal, address }, code) => {
       if (route?.id !== 'gateway.whoami' || request.headers[signInHeader] === undefined) return
-      // Of a person with several tenants, the choice is the sign-in.
-      if (principal?.kind !== 'user' || principal.isUndecided) return
+      if (principal?.kind !== 'user') return
       const reason = code === undefined ? reasonOf(principal.roles) : refusals[code]
-      if (reason === undefined) return
+      // Of a person with several tenants, the choice is the sign-in.
+      if (reason === undefined || (principal.isUndecided && code === undefined)) return
       const id = textOf(principal.id)
-      keep({ tenantId: principal.tenantId, id, name: textOf(principal.label) || id, reason, address, at: now() })
+      const signIn = { id, name: textOf(principal.label) || id, reason, address, at: now() }
+      const tenantIds = principal.isUndecided ? (principal.tenants ?? []).map((each) => each.id) : [principal.tenantId]
+      for (const tenantId of tenantIds) keep({ tenantId, ...signIn })
     },
     collected: createCollected('signIns', signIns, {
       report: (some) => ({ uses: [], denials: [], signIns: some }),

@@ -115,7 +115,13 @@ export async function openSession(
       return known satisfies never
   }
   const { id, label, tenant, tenants, roles } = known
-  if (tenant === null) return { kind: 'choice', choice, tenants }
+  if (tenant === null) {
+    const [only, ...others] = tenants
+    // The directories of the other tenants refuse the person.
+    if (tenantId === undefined && only !== undefined && others.length === 0)
+      return await openSession(choice, only.id, parts)
+    return { kind: 'choice', choice, tenants }
+  }
   if (roles.length === 0) return refuse('no_role', undefined, await explain(undefined).catch(noError))
   const { subject, sid, tokens, name, email } = signedIn
   const content = {

@@ -1,7 +1,6 @@
-import { isScimTarget, tenantHeader } from '@postern/contracts'
-import type { PersonRecord, TenantRecord } from '@postern/contracts/internal'
+import { isScimTarget, tenantHeader, whoami } from '@postern/contracts'
 import type { KeyRefusal } from '@postern/service-kit/access'
-import { type SignInRefusal, explainRefusal, shorten } from '@postern/sign-in'
+import { type SignInRefusal, explainRefusal } from '@postern/sign-in'
 import type { Exchange } from '../exchange.ts'
 import type { FailedAttempts } from '../limit/failed-attempts.ts'
 import type { PublicRequests } from '../limit/public-requests.ts'
@@ -14,9 +13,10 @@ import { decideKey } from './decide.ts'
 import type { PersonLookup } from './person-lookup.ts'
 import type { RevocationWatermarks } from './revocation-watermarks.ts'
 import type { KeyEntry, KeyLookup } from './key-lookup.ts'
-import { type TenantChoice, chooseTenant } from './choose-tenant.ts'
+import { createDirectoryCheck } from './check-directory.ts'
+import { chooseTenant } from './choose-tenant.ts'
 import { type Principal, undecidedPrincipal, userPrincipal } from './principal.ts'
-import { challengeOf, personInactive, personUnknown, refusalAnswer } from './refusal-answer.ts'
+import { challengeOf, refusalAnswer, unavailable } from './refusal-answer.ts'
 import type { TenantLookup } from './tenant-lookup.ts'
 
 /** Finds the caller and whether it has access now. The result must be used in the same tick. */
@@ -53,6 +53,12 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   /** Tokens of addresses with many forged ones are verified one at a time. */
   const suspects = createQueue(maxSuspectTokens)
 
+  const directory = createDirectoryCheck({
+    people,
+    tenants,
+    usage,
+    onRefused: (exchange, refused) => onToken(exchange, 'token_refused', refused),
+  })
   const ofIdentityProviders = { ...keySchemes, bearer: true }
 
   /** Returns undefined if the entry must be read again. */
@@ -158,21 +164,25 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
         return refusedToken(exchange, { code: 'tenant_unknown', found: choice.reference })
       case 'not_granted':
         return refusal('tenant_not_granted', { detail: notGranted, allowed: choice.names })
-      case 'undecided':
-        if (exchange.route?.id !== 'gateway.whoami') {
+      case 'undecided': {
+        if (exchange.route?.id !== whoami.id) {
           return refusal('tenant_required', { detail: nameOne, allowed: choice.names })
         }
-        exchange.principal = undecidedPrincipal(token, choice.access)
-        return exchange.principal
+        const listed = await directory.listOpen(exchange, token, choice.access)
+        if (listed.kind === 'unavailable') return unavailable
+        const isOpen = listed.kind === 'open'
+        exchange.principal = undecidedPrincipal(token, isOpen ? listed.access : listed.refusedIn)
+        return isOpen ? exchange.principal : listed.refusal
+      }
       case 'chosen': {
-        const checked = await checkDirectory(exchange, token, choice)
+        const checked = await directory.check(exchange, token, choice)
         if (checked.kind === 'refusal') {
           // Only to report it.
           exchange.principal = userPrincipal(token, choice.tenant, choice.access, undefined)
           return checked
         }
-        const { tenant, person } = checked
-        const principal = userPrincipal(token, tenant, choice.access, person?.hash)
+        const { tenant, access, person } = checked
+        const principal = userPrincipal(token, tenant, access, person?.hash)
         exchange.principal = principal
         if (tenant.tenantStatus !== 'active') return refusedKey(exchange, 'tenant_suspended')
         exchange.tenant = tenant
@@ -181,40 +191,6 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
       default:
         return choice satisfies never
     }
-  }
-
-  /** Refuses a person whom the directory of the tenant has deactivated. Use the tenant before the next tick. */
-  async function checkDirectory(
-    exchange: Exchange,
-    token: VerifiedToken,
-    { tenant, access }: Extract<TenantChoice, { kind: 'chosen' }>,
-  ): Promise<
-    Refusal | { readonly kind: 'checked'; readonly tenant: TenantRecord; readonly person: PersonRecord | undefined }
-  > {
-    const { inDirectory } = token
-    if (inDirectory === undefined) return { kind: 'checked', tenant, person: undefined }
-    const { match, with: attribute, name, isRequired } = inDirectory
-    const query = { tenantId: tenant.tenantId, attribute, name }
-    const known = await people.obtain(query)
-    if (known.kind === 'unavailable') return unavailable
-    const { person } = known
-    const fault = { read: [match], found: shorten(name) }
-    if (person.status === 'inactive') {
-      const refused: SignInRefusal = { code: 'person_inactive', ...fault }
-      onToken(exchange, 'token_refused', refused)
-      // The person may be known from before the sign-in file named a directory, and is then marked as having left.
-      usage.used(userPrincipal(token, tenant, access, person.hash), exchange.address, undefined)
-      return refusal('person_inactive', personInactive)
-    }
-    if (person.status === 'unknown' && isRequired) {
-      onToken(exchange, 'token_refused', { code: 'person_unknown', ...fault })
-      return refusal('person_unknown', personUnknown)
-    }
-    // Its record may have changed during the look-up.
-    const again = await tenants.obtain(tenant.tenantId)
-    if (again.kind !== 'found' || !people.isCurrent(person)) return unavailable
-    exchange.person = { query, isRequired, record: person }
-    return { kind: 'checked', tenant: again.tenant, person }
   }
 
   /** Rejects malformed credentials; no look-up was needed, so failed attempts are not counted. */
@@ -342,11 +318,6 @@ function invalidToken(detail: string): Refusal {
 
 const notGranted = `The access token does not grant the tenant that the header ${tenantHeader} names. Name one of \`allowed\`, or sign in again after access was given.`
 const nameOne = `This person may work in several tenants. Name one of \`allowed\` in the header ${tenantHeader}; GET /api/v1/whoami lists them.`
-
-const unavailable = refusal('auth_unavailable', {
-  detail: 'The gateway cannot verify credentials now. Try again.',
-  retryAfterSeconds: 1,
-})
 
 function refusedKey(exchange: Exchange, code: KeyRefusal): Refusal {
   return refusal(code, refusalAnswer(exchange, code))

@@ -1,6 +1,7 @@
 import { isScimTarget } from '@postern/contracts'
 import type { KeyRefusal } from '@postern/service-kit/access'
 import type { Exchange, ProblemAnswer } from '../exchange.ts'
+import { refusal } from '../refusal.ts'
 
 const refusals: Readonly<Record<KeyRefusal, { readonly detail: string; readonly error?: string }>> = {
   key_revoked: { detail: 'The key was revoked and will not work again.', error: 'revoked_key' },
@@ -24,8 +25,14 @@ export function challengeOf({ target }: Pick<Exchange, 'target'>): string {
   return isScimTarget(target) ? 'Bearer realm="postern"' : 'ApiKey realm="postern"'
 }
 
-export function refusalAnswer(exchange: Pick<Exchange, 'target'>, refusal: KeyRefusal): ProblemAnswer {
-  const { detail, error } = refusals[refusal]
+export function refusalAnswer(exchange: Pick<Exchange, 'target'>, code: KeyRefusal): ProblemAnswer {
+  const { detail, error } = refusals[code]
   const headers = error === undefined ? [] : ['www-authenticate', `${challengeOf(exchange)}, error="${error}"`]
   return { detail, headers }
 }
+
+/** Neither accepts nor rejects. */
+export const unavailable = refusal('auth_unavailable', {
+  detail: 'The gateway cannot verify credentials now. Try again.',
+  retryAfterSeconds: 1,
+})
