@@ -90,7 +90,11 @@ export function connectorTests(world: () => World): void {
     await pick(page, /Credentials$/, 'Bearer token')
     await page.getByLabel('Token', { exact: true }).fill(secret)
     await page.getByRole('textbox', { name: 'Name', exact: true }).fill('HR people')
+    const authority = page.getByRole('checkbox', { name: /^It decides about access/ })
+    expect(await authority.count()).toBe(0)
     await pick(page, /Data$/, 'People')
+    await authority.press('Space')
+    expect(await accessibilityFaults(page), 'the form of a connector of people').toEqual([])
     await pick(page, /Runs$/, 'Once a week')
     await pick(page, /On$/, 'Friday')
     await page.getByRole('combobox', { name: 'Time zone' }).fill('asia/tok')
@@ -98,10 +102,12 @@ export function connectorTests(world: () => World): void {
     await page.getByRole('button', { name: 'Set up connector' }).click()
     await page.getByRole('heading', { level: 1, name: 'HR people' }).waitFor()
     await page.getByText('Every Friday at 02:30').waitFor()
+    await page.getByText('It decides about access').waitFor()
     const made = await read()
     expect(made).toMatchObject({
       type: 'scim',
       dataset: 'people',
+      authoritative: true,
       config: { url: 'https://directory.invalid/scim/v2', auth: { kind: 'bearer' } },
       schedule: { cron: '30 2 * * 5', time_zone: 'Asia/Tokyo' },
     })
@@ -114,10 +120,14 @@ export function connectorTests(world: () => World): void {
     expect(await page.getByLabel('Token', { exact: true }).inputValue()).toBe('')
     expect(await page.content()).not.toContain(secret)
     expect(await accessibilityFaults(page), 'the form of a change').toEqual([])
+    expect(await authority.isChecked()).toBe(true)
+    await authority.press('Space')
     await page.getByRole('textbox', { name: 'Filter' }).fill('active eq true')
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByRole('heading', { level: 1, name: 'HR people', exact: true }).waitFor()
+    expect(await page.getByText('It decides about access').count()).toBe(0)
     const changed = await read()
+    expect(changed?.authoritative).toBe(false)
     expect(changed?.config['filter']).toBe('active eq true')
     expect(changed?.secrets).toEqual(made?.secrets)
 
