@@ -43,7 +43,8 @@ export default defineConfig({
     globalSetup: ['packages/local-stack/src/testing/global-setup.ts'],
     // Tests do not change shared state, and loading every module for each file is slow.
     isolate: false,
-    maxWorkers: Math.max(3, availableParallelism() - 1),
+    // Tests spend half of their time waiting.
+    maxWorkers: Math.max(5, availableParallelism() - 1),
     sequence: { sequencer: LongFirst },
     testTimeout: 300_000,
     expect: { poll: { timeout: 20_000 } },

@@ -6,24 +6,13 @@
 // Functions for `page.evaluate` run in the browser.
 /// <reference lib="dom" />
 import { operator } from '@postern/local-stack/testing'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { accessibilityFaults } from '../support/browser.ts'
 import { send } from '../support/http.ts'
-import { connectorTests } from './connectors.ts'
-import { dialogTests } from './dialogs.ts'
-import { fewClicksTests } from './few-clicks.ts'
-import { heldKeyTests } from './held-keys.ts'
 import { hostileTextTests } from './hostile-texts.ts'
-import { keyPageTests } from './key-page.ts'
-import { keyTests } from './keys.ts'
 import { fillTenant } from './many-keys.ts'
-import { runTests } from './runs.ts'
-import { type World, closeReveal, copyKey, fillForm, open, openWorld, signInByHand, statusOf, submit } from './world.ts'
-import { webhookTests } from './webhooks.ts'
-import { auditTests } from './audit.ts'
-
-// A browser and a whole system on a machine that may be busy.
-vi.setConfig({ testTimeout: 240_000 })
+import { testComplaints, useWorld } from './use-world.ts'
+import { closeReveal, copyKey, fillForm, open, signInByHand, statusOf, submit } from './world.ts'
 
 /** Runs in a page: sends every request that only administrators may send, as the pages do. Returns the statuses. */
 const tryEverything = async (): Promise<readonly number[]> => {
@@ -53,16 +42,12 @@ const layoutShift = async (): Promise<number> =>
     requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => resolve(sum))))
   })
 
-let world: World
-beforeAll(async () => {
-  world = await openWorld()
-}, 600_000)
-afterAll(async () => await world.close())
+const world = useWorld()
 
 describe('people who may not manage keys', () => {
   test.each(['auditor', 'viewer'])('a person with the role %s sees why, and neither keys nor people', async (role) => {
-    const page = await world.pageOf(`harbourline-${role}`)
-    await page.goto(`${world.stack.consoleUrl}/settings/api-keys`)
+    const page = await world().pageOf(`harbourline-${role}`)
+    await page.goto(`${world().stack.consoleUrl}/settings/api-keys`)
     for (const name of ['API keys', 'Key policy']) {
       await open(page, name)
       await page.getByText('Only administrators manage API keys').waitFor()
@@ -79,12 +64,12 @@ describe('people who may not manage keys', () => {
   })
 
   test('an administrator of a suspended organization sees that it is suspended, not that a role is missing', async () => {
-    const { stack, tenants } = world
+    const { stack, tenants } = world()
     const act = async (action: 'suspend' | 'resume') => {
       const path = `/internal/v1/tenants/${tenants.korvex.id}/${action}`
       expect((await stack.operator.call(operator, 'POST', path)).status).toBe(200)
     }
-    const { context, page } = await world.openFor('korvex-admin')
+    const { context, page } = await world().openFor('korvex-admin')
     const places = [
       '/settings/api-keys',
       `/settings/api-keys/${crypto.randomUUID()}`,
@@ -104,7 +89,7 @@ describe('people who may not manage keys', () => {
   })
 
   test("another site cannot change anything through an administrator's browser", async () => {
-    const { page, context, stack } = world
+    const { page, context, stack } = world()
     const csrf = await page.evaluate(async () => {
       const body = JSON.stringify({ label: 'Forged', expires_in: '30d', scopes: ['*'] })
       const headers = { 'content-type': 'application/json' }
@@ -143,25 +128,15 @@ describe('people who may not manage keys', () => {
   })
 })
 
-keyTests(() => world)
-keyPageTests(() => world)
-heldKeyTests(() => world)
-dialogTests(() => world)
-
-connectorTests(() => world)
-webhookTests(() => world)
-auditTests(() => world)
-runTests(() => world)
-
-hostileTextTests(() => world)
+hostileTextTests(world)
 
 /** Opens a page of an administrator that cannot load a file. The browser's errors about it are expected. */
 const openWithout = async (missing: RegExp) => {
-  const { context } = await world.openFor('harbourline-admin')
+  const { context } = await world().openFor('harbourline-admin')
   const page = await context.newPage()
   page.setDefaultTimeout(60_000)
   await page.route(missing, async (route) => await route.abort())
-  await page.goto(`${world.stack.consoleUrl}/settings/api-keys`)
+  await page.goto(`${world().stack.consoleUrl}/settings/api-keys`)
   await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
   return { context, page }
 }
@@ -208,7 +183,7 @@ describe('a part of the console whose file was replaced by a new release', () =>
 })
 
 test('a new policy applies to the next key', async () => {
-  const { page } = world
+  const { page } = world()
   await open(page, 'Key policy')
   await page.getByRole('button', { name: 'Change' }).click()
   await page.getByRole('button', { name: /Maximum lifetime of a key/ }).click()
@@ -236,14 +211,14 @@ test('a new policy applies to the next key', async () => {
   expect(await accessibilityFaults(page)).toEqual([])
   await addresses.fill('203.0.113.7')
   await submit(page)
-  const value = await copyKey(world)
+  const value = await copyKey(world())
   await closeReveal(page)
   // Created, but rejected from here: this machine is not in the network.
-  expect(await statusOf(world, value, 0)).toBe(403)
+  expect(await statusOf(world(), value, 0)).toBe(403)
 })
 
 test('a genuine receipt is shown as genuine, and a changed one as invalid', async () => {
-  const { page, stack } = world
+  const { page, stack } = world()
   // Receipts of every tenant are genuine for everybody.
   const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['write:evidence'] })
   const headers = { 'content-type': 'text/plain' }
@@ -265,7 +240,7 @@ function fileOf(text: string) {
 }
 
 test('every page is accessible (WCAG 2.2 AA), wide and narrow, light and dark', async () => {
-  const { page, stack } = world
+  const { page, stack } = world()
   // Sign-ins are reported every few seconds.
   await expect
     .poll(
@@ -312,14 +287,14 @@ test('every page is accessible (WCAG 2.2 AA), wide and narrow, light and dark', 
 })
 
 test('the layout does not shift while a page loads', async () => {
-  const page = await world.pageOf('harbourline-admin')
-  const { id } = await world.stack.createKey(world.tenants.harbourline, {
+  const page = await world().pageOf('harbourline-admin')
+  const { id } = await world().stack.createKey(world().tenants.harbourline, {
     scopes: ['read:findings'],
     // Within the new policy.
     allowedAddresses: ['203.0.113.7/32'],
   })
   for (const path of [`/settings/api-keys/${id}`, '/settings/api-keys', '/settings/people', '/connectors']) {
-    await page.goto(`${world.stack.consoleUrl}${path}`)
+    await page.goto(`${world().stack.consoleUrl}${path}`)
     await page.getByRole('heading', { level: 1 }).waitFor()
     await page.locator('[aria-busy]').first().waitFor({ state: 'detached' })
     expect(await page.evaluate(layoutShift), path).toBeLessThan(0.01)
@@ -328,19 +303,19 @@ test('the layout does not shift while a page loads', async () => {
 
 describe('a session', () => {
   test('ends after half an hour without use, clears the screen, and signing in returns to the page', async () => {
-    const page = await world.pageOf('korvex-admin')
-    await page.goto(`${world.stack.consoleUrl}/settings/policy`)
+    const page = await world().pageOf('korvex-admin')
+    await page.goto(`${world().stack.consoleUrl}/settings/policy`)
     await page.getByRole('heading', { level: 1, name: 'Key policy' }).waitFor()
     expect(await page.getByText('korvex').count()).toBeGreaterThan(0)
     // Shortly before the end the page warns, and one press extends the session.
-    await world.letSessionsLie(28.5 * 60_000)
+    await world().letSessionsLie(28.5 * 60_000)
     await page.reload()
     await page.getByText('You will be signed out soon').waitFor()
     expect(await accessibilityFaults(page), 'the warning').toEqual([])
     await page.getByRole('button', { name: 'Stay signed in' }).click()
     await page.getByText('You will be signed out soon').waitFor({ state: 'detached' })
     // Even above a dialog.
-    await world.letSessionsLie(28.5 * 60_000)
+    await world().letSessionsLie(28.5 * 60_000)
     await page.reload()
     await page.getByText('You will be signed out soon').waitFor()
     await page.getByRole('button', { name: 'Change', exact: true }).click()
@@ -351,7 +326,7 @@ describe('a session', () => {
     expect(await page.getByRole('dialog').count()).toBe(1)
     await page.keyboard.press('Escape')
     await page.getByRole('dialog').waitFor({ state: 'detached' })
-    await world.letSessionsLie(31 * 60_000)
+    await world().letSessionsLie(31 * 60_000)
     await page.getByRole('link', { name: 'API keys' }).click()
     await page.getByRole('heading', { name: 'Your session has ended' }).waitFor()
     expect(await page.getByText('korvex').count()).toBe(0)
@@ -366,17 +341,17 @@ describe('a session', () => {
     // One press signs out. The provider's sign-out is offered but not opened.
     await page.getByRole('heading', { name: 'You are signed out' }).and(page.locator(':focus')).waitFor()
     expect(await accessibilityFaults(page)).toEqual([])
-    expect(new URL(page.url()).origin).toBe(world.stack.consoleUrl)
+    expect(new URL(page.url()).origin).toBe(world().stack.consoleUrl)
     await page.getByRole('link', { name: 'Sign out there too' }).click()
     // The provider signs out without another question.
     await page.getByRole('heading', { name: 'Sign in to Postern' }).waitFor()
     await page.goBack()
-    await page.goto(`${world.stack.consoleUrl}/settings/api-keys`)
+    await page.goto(`${world().stack.consoleUrl}/settings/api-keys`)
     await page.getByRole('heading', { name: 'Sign in to Postern' }).waitFor()
   })
 
   test('warns before it ends and before a shown key is lost', async () => {
-    const page = await world.pageOf('harbourline-admin')
+    const page = await world().pageOf('harbourline-admin')
     await page.route('**/auth/session', async (route) => {
       const response = await route.fetch()
       const end = new Date(Date.now() + 4000).toISOString()
@@ -384,7 +359,7 @@ describe('a session', () => {
       const nearlyOver = { ...session, expires_at: end, idle_expires_at: end }
       await route.fulfill(response.ok() ? { response, json: nearlyOver } : { response })
     })
-    await page.goto(`${world.stack.consoleUrl}/settings/api-keys`)
+    await page.goto(`${world().stack.consoleUrl}/settings/api-keys`)
     await page.getByText('You will have to sign in again soon').waitFor()
     await fillForm(page, 'Nobody has it')
     // As the new policy requires.
@@ -393,7 +368,7 @@ describe('a session', () => {
     await page.getByText('Copy the key before that').waitFor()
     expect(await accessibilityFaults(page), 'the warning beside a key').toEqual([])
     const value = await page.locator('[data-secret]').textContent()
-    await world.letSessionsLie(31 * 60_000)
+    await world().letSessionsLie(31 * 60_000)
     await page.getByRole('heading', { name: 'Your session has ended' }).waitFor()
     await page.getByText('The key that was shown had not been copied').waitFor()
     expect(value).toMatch(/^postern_/)
@@ -404,9 +379,9 @@ describe('a session', () => {
 })
 
 test('of 5,000 keys only those near the screen are drawn, and a search is immediate', async () => {
-  await fillTenant(world.stack, world.tenants.korvex.id, 5000)
-  const page = await world.pageOf('korvex-admin')
-  await page.goto(`${world.stack.consoleUrl}/settings/api-keys`)
+  await fillTenant(world().stack, world().tenants.korvex.id, 5000)
+  const page = await world().pageOf('korvex-admin')
+  await page.goto(`${world().stack.consoleUrl}/settings/api-keys`)
   const table = page.getByRole('table', { name: 'API keys' })
   await expect.poll(async () => await table.getAttribute('aria-rowcount'), { timeout: 60_000 }).toBe('5001')
   const drawn = async () => await table.getByRole('row').count()
@@ -420,8 +395,8 @@ test('of 5,000 keys only those near the screen are drawn, and a search is immedi
 })
 
 test('low contrast is detected in light and dark', async () => {
-  const page = await world.pageOf('harbourline-viewer')
-  await page.goto(`${world.stack.consoleUrl}/verify`)
+  const page = await world().pageOf('harbourline-viewer')
+  await page.goto(`${world().stack.consoleUrl}/verify`)
   await page.getByRole('heading', { level: 1, name: 'Verify a receipt' }).waitFor()
   await page.evaluate(() => {
     const [title] = document.getElementsByTagName('h1')
@@ -434,9 +409,4 @@ test('low contrast is detected in light and dark', async () => {
   ])
 })
 
-test('no page caused an error or violated its content policy', () => {
-  expect(world.complaints).toEqual([])
-})
-
-// Last, because it adds keys to the second tenant.
-fewClicksTests(() => world)
+testComplaints(world)

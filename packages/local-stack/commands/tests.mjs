@@ -9,7 +9,7 @@ function reportsOf({ root }) {
 }
 
 /** These keep all processors busy, so they run last, one file at a time. */
-const faults = 'test/fault'
+const underLoad = ['faults', 'postgres-failover', 'revocation-under-load'].map((name) => `test/fault/${name}.test.ts`)
 
 export async function test(context, args) {
   const reports = reportsOf(context)
@@ -17,9 +17,11 @@ export async function test(context, args) {
   mkdirSync(reports, { recursive: true })
   if (args.length > 0) return await follow('vitest', ['run', ...reporting(context, 'vitest'), ...args], context)
   const checked = await runCheck({ ...context, report: join(reports, 'check.json'), boundaries: false })
-  const tested = await follow('vitest', ['run', ...reporting(context, 'vitest'), '--exclude', `${faults}/**`], context)
+  const others = underLoad.flatMap((file) => ['--exclude', file])
+  const tested = await follow('vitest', ['run', ...reporting(context, 'vitest'), ...others], context)
   if (isStopped()) return tested
-  const withstood = await follow('vitest', ['run', ...reporting(context, 'faults'), '--maxWorkers=1', faults], context)
+  const faults = ['run', ...reporting(context, 'faults'), '--maxWorkers=1', ...underLoad]
+  const withstood = await follow('vitest', faults, context)
   mergeReports(reports, { from: 'faults', into: 'vitest' })
   return checked || tested || withstood
 }
