@@ -55,6 +55,7 @@ CREATE INDEX audit_event_by_time ON tenancy.audit_event USING btree (tenant_id, 
 CREATE INDEX audit_event_of_resource ON tenancy.audit_event USING btree (tenant_id, resource_id, "position");
 CREATE INDEX audit_event_unplaced ON tenancy.audit_event USING btree (tenant_id, ended_at, id) WHERE (ended_at IS NOT NULL);
 CREATE CONSTRAINT TRIGGER end_audit_event AFTER INSERT ON tenancy.audit_event DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION tenancy.end_audit_event();
+CREATE TRIGGER names_system_actor BEFORE INSERT ON tenancy.audit_event FOR EACH ROW WHEN ((new.actor_type = 'system'::text)) EXECUTE FUNCTION tenancy.name_system_actor();
 CREATE TRIGGER notes_connector AFTER INSERT ON tenancy.audit_event FOR EACH ROW WHEN ((new.category = 'connector'::text)) EXECUTE FUNCTION tenancy.note_event('id', 'audit.connector');
 CREATE TRIGGER notes_directory AFTER INSERT ON tenancy.audit_event FOR EACH ROW WHEN ((new.category = 'directory'::text)) EXECUTE FUNCTION tenancy.note_event('id', 'audit.directory');
 CREATE TRIGGER notes_evidence AFTER INSERT ON tenancy.audit_event FOR EACH ROW WHEN ((new.category = 'evidence'::text)) EXECUTE FUNCTION tenancy.note_event('id', 'audit.evidence');
@@ -723,6 +724,18 @@ $function$;
 alter routine tenancy.maintain_audit_events(integer) owner to postern_tenancy;
 grant execute on routine tenancy.maintain_audit_events(integer) to postern_keys;
 
+CREATE OR REPLACE FUNCTION tenancy.name_system_actor()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  new.actor_id := null;
+  new.actor_name := 'Postern';
+  return new;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION tenancy.note_changes()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -968,7 +981,7 @@ begin
 end
 $procedure$;
 
-CREATE OR REPLACE FUNCTION tenancy.record_audit_event(tenant uuid, at timestamp with time zone, category text, action text, outcome text, reason text, actor_type text, actor_id text, actor_name text, resource_type text, resource_id text, resource_name text, source_ip text)
+CREATE OR REPLACE FUNCTION tenancy.record_audit_event(tenant uuid, at timestamp with time zone, category text, action text, outcome text, reason text, actor_type text, actor_id text, actor_name text, resource_type text, resource_id text, resource_name text, source_ip text, request_id text DEFAULT NULL::text)
  RETURNS void
  LANGUAGE sql
  SECURITY DEFINER
@@ -976,15 +989,15 @@ CREATE OR REPLACE FUNCTION tenancy.record_audit_event(tenant uuid, at timestamp 
 AS $function$
   insert into tenancy.audit_event (
     tenant_id, at, category, action, outcome, reason, actor_type, actor_id, actor_name,
-    resource_type, resource_id, resource_name, source_ip)
+    resource_type, resource_id, resource_name, source_ip, request_id)
   values (
     tenant, record_audit_event.at, record_audit_event.category, record_audit_event.action, record_audit_event.outcome,
     record_audit_event.reason, record_audit_event.actor_type, record_audit_event.actor_id, record_audit_event.actor_name,
     record_audit_event.resource_type, record_audit_event.resource_id, record_audit_event.resource_name,
-    record_audit_event.source_ip)
+    record_audit_event.source_ip, record_audit_event.request_id)
 $function$;
-alter routine tenancy.record_audit_event(uuid,timestamp with time zone,text,text,text,text,text,text,text,text,text,text,text) owner to postern_tenancy;
-grant execute on routine tenancy.record_audit_event(uuid,timestamp with time zone,text,text,text,text,text,text,text,text,text,text,text) to postern_keys_definer;
+alter routine tenancy.record_audit_event(uuid,timestamp with time zone,text,text,text,text,text,text,text,text,text,text,text,text) owner to postern_tenancy;
+grant execute on routine tenancy.record_audit_event(uuid,timestamp with time zone,text,text,text,text,text,text,text,text,text,text,text,text) to postern_keys_definer;
 
 CREATE OR REPLACE FUNCTION tenancy.refuse_change()
  RETURNS trigger

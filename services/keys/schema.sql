@@ -975,6 +975,9 @@ begin
             case when e.type like 'denied_%' then 'failure' else 'success' end,
             case
               when e.type like 'denied_%' then pg_catalog.substr(e.type, 8)
+              -- Other reporters are their address.
+              when e.actor_type = 'reporter' and e.actor_id <> e.address
+                then pg_catalog.concat(e.detail operator(pg_catalog.->>) 'reason', ' by ', e.actor_label)
               else e.detail operator(pg_catalog.->>) 'reason'
             end,
             case
@@ -1019,7 +1022,7 @@ AS $function$
 begin
   perform tenancy.record_audit_event(
     new.tenant_id, new.at, 'key_policy', 'key_policy.changed', 'success', null, tenancy.audit_actor_type(new.actor_type),
-    new.actor_id, new.actor_label, 'key_policy', new.version::pg_catalog.text, null, null);
+    new.actor_id, new.actor_label, 'key_policy', new.version::pg_catalog.text, 'Key policy', null);
   return null;
 end
 $function$;
@@ -2234,11 +2237,12 @@ CREATE OR REPLACE FUNCTION keys.record_sign_ins(sign_ins jsonb)
 AS $function$
   with given as (
     select distinct on (t.tenant_id, s.id, s.reason, m.minute, s.address)
-           t.tenant_id, t.name as tenant_name, s.id, s.name, coalesce(s.reason, '') as reason, s.address, m.at, m.minute,
+           t.tenant_id, t.name as tenant_name, s.id, s.name, coalesce(s.reason, '') as reason, s.address,
+           s."requestId" as request_id, m.at, m.minute,
            pg_catalog.date_trunc('day', m.minute, 'UTC') as day
       from pg_catalog.jsonb_to_recordset(sign_ins)
            as s ("tenantId" pg_catalog.uuid, id pg_catalog.text, name pg_catalog.text, reason pg_catalog.text,
-                 address pg_catalog.text, at pg_catalog.int8)
+                 address pg_catalog.text, at pg_catalog.int8, "requestId" pg_catalog.text)
       join keys.tenant as t on t.tenant_id = s."tenantId"
      cross join lateral (select least(pg_catalog.to_timestamp(s.at / 1000.0), pg_catalog.clock_timestamp()) as at) as told
      cross join lateral (select told.at, pg_catalog.date_trunc('minute', told.at, 'UTC') as minute) as m
@@ -2262,7 +2266,7 @@ AS $function$
   select tenancy.record_audit_event(
            g.tenant_id, g.at, 'sign_in', case when g.reason = '' then 'sign_in.succeeded' else 'sign_in.failed' end,
            case when g.reason = '' then 'success' else 'failure' end, nullif(g.reason, ''),
-           'person', g.id, g.name, 'tenant', g.tenant_id::pg_catalog.text, g.tenant_name, g.address)
+           'person', g.id, g.name, 'tenant', g.tenant_id::pg_catalog.text, g.tenant_name, g.address, g.request_id)
     from given as g
     join added as a on (a.tenant_id, a.person_id, a.reason, a.minute, a.address)
                          = (g.tenant_id, g.id, g.reason, g.minute, g.address)

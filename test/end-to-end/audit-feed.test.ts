@@ -17,6 +17,7 @@ beforeAll(async () => {
     env: {
       POSTERN_OIDC_ISSUER: issuer.url,
       POSTERN_OIDC_AUDIENCE: 'postern',
+      POSTERN_SYNC_NETWORKS: '127.0.0.1/32',
       POSTERN_SMTP_URL: 'smtp://127.0.0.1:9',
       POSTERN_SMTP_FROM: 'postern@harbourline.example',
     },
@@ -104,10 +105,12 @@ test('connectors: created, changed, run and retired', async () => {
   await act('DELETE', `/api/v1/connectors/${id}`)
   expect(await actionsOf(`resource=${id}`)).toEqual(['connector.created', 'connector.changed', 'connector.retired'])
   expect((await read(`resource=${id}`))[1]).toMatchObject({ actor_type: 'person', resource_name: 'Another' })
+  const postern = { actor_type: 'system', actor_id: null, actor_name: 'Postern', resource_name: 'Another' }
+  expect((await read(`resource=${run}`))[1]).toMatchObject(postern)
 })
 
 test('webhooks: each change of an endpoint, and no event for a delivery', async () => {
-  const { act, actionsOf } = await openTenant()
+  const { act, read } = await openTenant()
   const endpoint = { url: 'mailto:audit@harbourline.example', description: 'Mail', events: ['audit.*'] }
   const { id } = identified.parse(await act('POST', '/api/v1/webhooks', endpoint))
   const deliveries = async () =>
@@ -125,7 +128,17 @@ test('webhooks: each change of an endpoint, and no event for a delivery', async 
   const before = await deliveries()
   expect(before.every(({ type }) => type === 'audit.webhook')).toBe(true)
   await act('DELETE', `/api/v1/webhooks/${id}`)
-  expect(await actionsOf(`resource=${id}`)).toEqual(['webhook.created', 'webhook.changed', 'webhook.deleted'])
+  const nameless = { url: 'https://127.0.0.1:9/hooks/secret?token=secret', events: ['key.*'] }
+  await act('POST', '/api/v1/webhooks', nameless)
+  await act('POST', '/api/v1/webhooks', { url: 'mailto:audit@harbourline.example', events: ['key.*'] })
+  const names = (await read('category=webhook')).map(({ action, resource_name: name }) => `${action} ${name}`)
+  expect(names).toEqual([
+    'webhook.created Mail',
+    'webhook.changed Letters',
+    'webhook.deleted Letters',
+    'webhook.created 127.0.0.1:9',
+    'webhook.created mailto:audit@harbourline.example',
+  ])
 })
 
 test('webhooks: another endpoint that subscribes to it gets the deletion of an endpoint', async () => {
@@ -154,7 +167,7 @@ test('webhooks: another endpoint that subscribes to it gets the deletion of an e
 test('directory: a deactivated person, once', async () => {
   const { key, act, read } = await openTenant()
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/scim+json' }
-  const user = { userName: 'ada.lund@harbourline.example', active: true }
+  const user = { userName: 'ada.lund@harbourline.example', displayName: 'Ada Lund', active: true }
   const { id } = identified.parse(await act('POST', '/scim/v2/Users', JSON.stringify(user), headers))
   const off = JSON.stringify({
     schemas: ['urn:ietf:params:scim:api:messages:2.0:PatchOp'],
@@ -163,6 +176,6 @@ test('directory: a deactivated person, once', async () => {
   const path = `/scim/v2/Users/${id}`
   for (const _ of [1, 2]) await act('PATCH', path, off, headers)
   expect(await read('category=directory')).toMatchObject([
-    { action: 'directory.person_deactivated', actor_type: 'key', resource_name: user.userName, resource_id: id },
+    { action: 'directory.person_deactivated', actor_type: 'key', resource_name: user.displayName, resource_id: id },
   ])
 })

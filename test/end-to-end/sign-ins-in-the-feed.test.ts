@@ -45,6 +45,7 @@ test('a sign-in is in the feed once, however much the person does afterwards, an
     resource_type: 'tenant',
     resource_id: tenants.harbourline.id,
     source_ip: '127.0.0.1',
+    request_id: expect.stringMatching(/./),
   })
   // Of another tenant, whose own sign-in is there.
   const other = await signIn('korvex-admin')

@@ -33,7 +33,7 @@ const ownAllowances = {
     'tenancy.end_changes()',
     'tenancy.end_audit_event()',
     // Only definers with triggers call them.
-    'tenancy.record_audit_event(uuid,timestamp with time zone,text,text,text,text,text,text,text,text,text,text,text)',
+    'tenancy.record_audit_event(uuid,timestamp with time zone,text,text,text,text,text,text,text,text,text,text,text,text)',
     'tenancy.set_audit_retention(uuid,integer)',
     // Of the tenant of the assertion.
     'tenancy.sequence_audit_events()',

@@ -10,7 +10,15 @@ const tenant = keyRecord()
 const token = { subject: 'ada', name: 'Ada Lund', isMachine: false, expiresAt: 9e12 }
 const access = [{ id: tenant.tenantId, name: tenant.tenantName, roles: ['viewer' as const] }]
 const ada = personPrincipal({ ...token, roles: ['viewer'] }, tenant)
-const signIn = { tenantId: tenant.tenantId, id: 'ada', name: 'Ada Lund', reason: null, address: '192.0.2.1', at: 1000 }
+const signIn = {
+  tenantId: tenant.tenantId,
+  id: 'ada',
+  name: 'Ada Lund',
+  reason: null,
+  address: '192.0.2.1',
+  at: 1000,
+  requestId: 'request-id-1',
+}
 
 function setUp() {
   const keys = scripted<UsageReport, void>()

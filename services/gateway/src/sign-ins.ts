@@ -11,7 +11,7 @@ export interface SignIns {
   readonly collected: Collected
 }
 
-export type SignInRequest = Pick<Exchange, 'request' | 'route' | 'principal' | 'address'>
+export type SignInRequest = Pick<Exchange, 'request' | 'requestId' | 'route' | 'principal' | 'address'>
 
 /** Further ones are not collected. */
 const maxCollected = 100_000
@@ -28,14 +28,14 @@ export function createSignIns(now: () => number): SignIns {
   }
 
   return {
-    add: ({ request, route, principal, address }, code) => {
+    add: ({ request, requestId, route, principal, address }, code) => {
       if (route?.id !== 'gateway.whoami' || request.headers[signInHeader] === undefined) return
       if (principal?.kind !== 'user') return
       const reason = code === undefined ? reasonOf(principal.roles) : refusals[code]
       // Of a person with several tenants, the choice is the sign-in.
       if (reason === undefined || (principal.isUndecided && code === undefined)) return
       const id = textOf(principal.id)
-      const signIn = { id, name: textOf(principal.label) || id, reason, address, at: now() }
+      const signIn = { id, name: textOf(principal.label) || id, reason, address, at: now(), requestId }
       const tenantIds = principal.isUndecided ? (principal.tenants ?? []).map((each) => each.id) : [principal.tenantId]
       for (const tenantId of tenantIds) keep({ tenantId, ...signIn })
     },

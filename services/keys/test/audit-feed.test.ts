@@ -111,12 +111,12 @@ describe('each action is one event', () => {
     ],
     [
       'key.leaked',
-      { actor_type: 'system', reason: 'Reported as leaked' },
+      { actor_type: 'system', actor_id: null, actor_name: 'Postern', reason: 'Reported as leaked' },
       async ({ admin, value }) => await service.call(admin, 'POST', '/api/v1/leaked-keys', { body: { keys: [value] } }),
     ],
     [
       'key.expired',
-      { actor_type: 'system', actor_name: 'Postern' },
+      { actor_type: 'system', actor_id: null, actor_name: 'Postern' },
       async ({ id }) => {
         await execute(
           `update keys.api_key set expires_at = now() - interval '2 minutes',
@@ -161,7 +161,7 @@ describe('each action is one event', () => {
     await service.operate('POST', `${internalPaths.tenants}/${admin.tenantId}`, { body: { name: 'Harbourline' } })
     expect(await readFeed(admin)).toMatchObject([
       { action: 'tenant.created' },
-      { action: 'key_policy.changed', actor_id: 'ada', resource_id: '2' },
+      { action: 'key_policy.changed', actor_id: 'ada', resource_id: '2', resource_name: 'Key policy' },
       { action: 'tenant.changed', actor_type: 'operator', resource_name: 'Harbourline' },
     ])
   })

@@ -124,6 +124,10 @@ describe('with `overlap_from: first_use`, the old key', () => {
         },
       },
     ])
+    const events = await service.call(admin, 'GET', `/api/v1/audit-events?action=key.changed&resource=${old.id}`)
+    expect(events.json).toMatchObject([
+      { actor_type: 'system', actor_id: null, actor_name: 'Postern', resource_name: before.label },
+    ])
   })
 
   test('is not ended by refused requests of the new one', async () => {

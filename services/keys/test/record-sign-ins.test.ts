@@ -33,7 +33,11 @@ test('a sign-in is an event of its tenant, with its person, address and outcome'
   const [admin, other] = [await newTenant(service), await newTenant(service)]
   const unknown = { ...admin, tenantId: crypto.randomUUID() }
   expect((await report(signInOf(admin, { reason: 'perhaps' }))).status).toBe(422)
-  const lines = [signInOf(admin), signInOf(admin, { id: 'cy', name: 'Cy', reason: 'no_role' }), signInOf(unknown)]
+  const lines = [
+    signInOf(admin, { requestId: 'first' }),
+    signInOf(admin, { id: 'cy', name: 'Cy', reason: 'no_role' }),
+    signInOf(unknown),
+  ]
   expect((await report(...lines)).status).toBe(204)
   expect(await readFeed(admin)).toMatchObject([
     {
@@ -46,9 +50,11 @@ test('a sign-in is an event of its tenant, with its person, address and outcome'
       actor_name: 'Bo Berg',
       resource_type: 'tenant',
       resource_id: admin.tenantId,
+      resource_name: expect.stringMatching(/./),
       source_ip: '192.0.2.1',
+      request_id: 'first',
     },
-    { action: 'sign_in.failed', outcome: 'failure', reason: 'no_role', actor_id: 'cy' },
+    { action: 'sign_in.failed', outcome: 'failure', reason: 'no_role', actor_id: 'cy', request_id: null },
   ])
   expect(await readFeed(other)).toEqual([])
 })

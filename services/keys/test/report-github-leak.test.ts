@@ -150,6 +150,10 @@ test('keys in a signed report are revoked, the trail says where they were found,
     address,
     detail: { url: expect.stringMatching(/^https:\/\/github\.example\/octocat\/•••••/), report: expect.any(String) },
   })
+  const audit = await service.call(admin, 'GET', `/api/v1/audit-events?action=key.leaked&resource=${active.id}`)
+  expect(audit.json).toMatchObject([
+    { actor_name: 'Postern', reason: 'Reported as leaked by GitHub secret scanning', source_ip: address },
+  ])
   expect(await eventTypes(service, admin, revoked.id)).toEqual(['revoked', 'created'])
   for (const secret of [active.value, unknown]) expect(service.log.join('')).not.toContain(secret.slice(8, 30))
 })

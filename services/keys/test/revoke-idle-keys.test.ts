@@ -97,6 +97,10 @@ describe('an idle key is not revoked', () => {
     await run()
     expect(await stateOf(off, kept.id)).toBe('active')
     expect(await stateOf(on, gone.id)).toBe('revoked')
+    const events = await service.call(on, 'GET', `/api/v1/audit-events?action=key.revoked&resource=${gone.id}`)
+    expect(events.json).toMatchObject([
+      { actor_type: 'policy', actor_id: 'revoke_idle_days', actor_name: 'Key policy', reason: 'Not used for 90 days' },
+    ])
   })
 
   test('before it was announced for a day, and late reports of its use had a day to arrive', async () => {

@@ -231,6 +231,8 @@ export const usageReportSchema = z.strictObject({
         reason: z.enum(['no_role', 'person_inactive', 'person_unknown', 'tenant_suspended']).nullable(),
         address: z.string().min(1).max(64),
         at: z.int(),
+        /** Absent from gateways of an earlier release. */
+        requestId: z.string().min(1).max(128).optional(),
       }),
     )
     .max(10_000)

@@ -188,7 +188,7 @@ async function keepUser<T>(
         await recordAuditEvent(tx, request, {
           category: 'directory',
           action: 'directory.person_deactivated',
-          resource: { type: 'person', id, name: before.userName },
+          resource: { type: 'person', id, name: readUser(before.content).facts.name },
         })
       }
       return { done: true, value: await keep(tx, after === undefined ? undefined : await findUser(tx, id)) }
