@@ -16,7 +16,7 @@ function read(name) {
   }
 }
 
-const short = (text) => String(text).split('\n').slice(0, 12).join('\n    ')
+const shorten = (text) => String(text).split('\n').slice(0, 12).join('\n    ')
 
 function sumChecks() {
   const results = read('check.json')
@@ -30,10 +30,11 @@ function failuresOf(file) {
   const where = String(file.name ?? 'a file').replace(root, '')
   const tests = (file.assertionResults ?? []).filter(({ status }) => status === 'failed')
   // A file that failed without a failed test did not load, or its hooks failed.
-  if (tests.length === 0) return file.status === 'passed' ? [] : [`${where}: ${short(file.message || 'did not load')}`]
+  if (tests.length === 0)
+    return file.status === 'passed' ? [] : [`${where}: ${shorten(file.message || 'did not load')}`]
   return tests.map(
     ({ fullName, title, failureMessages }) =>
-      `${where} > ${fullName ?? title}\n    ${short(failureMessages?.[0] ?? '')}`,
+      `${where} > ${fullName ?? title}\n    ${shorten(failureMessages?.[0] ?? '')}`,
   )
 }
 
@@ -44,7 +45,7 @@ function errorsOf(name) {
   if (!Array.isArray(errors)) return [`${path} cannot be read`]
   return errors.map(({ kind, text, during }) => {
     const where = during === undefined ? 'outside every test' : `outside every test, while this ran: ${during}`
-    return `${kind ?? 'an error'} ${where}\n    ${short(text)}`
+    return `${kind ?? 'an error'} ${where}\n    ${shorten(text)}`
   })
 }
 

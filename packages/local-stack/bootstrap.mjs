@@ -141,7 +141,7 @@ function installPackages(pnpm, node, state) {
   writeFileSync(stamp, state)
 }
 
-function alone(work) {
+function runExclusively(work) {
   mkdirSync(tools, { recursive: true })
   return exclusively(join(tools, 'lock'), work, say)
 }
@@ -151,7 +151,7 @@ function prepare() {
   const version = node.install ? manifest.config.node.pin : process.versions.node
   const isReady = () => existsSync(node.path) && isInstalled(dependencyState(version))
   if (isReady()) return node.path
-  alone(() => {
+  runExclusively(() => {
     if (isReady()) return
     if (!existsSync(node.path)) node.install()
     const pnpm = pnpmPlan()
@@ -163,7 +163,7 @@ function prepare() {
 
 function findPnpm() {
   const { path, install } = pnpmPlan()
-  if (!existsSync(path)) alone(install)
+  if (!existsSync(path)) runExclusively(install)
   return path
 }
 
@@ -171,7 +171,10 @@ async function main([name, ...args]) {
   const command = Object.hasOwn(commands, name ?? '') ? commands[name] : undefined
   if (command === undefined) throw new Refusal(`Unknown command. Use one of ${Object.keys(commands).join(', ')}.`)
   const node = prepare()
-  return await command({ root, cwd: root, node, env: commandEnvironment(root, node), alone, findPnpm }, args)
+  return await command(
+    { root, cwd: root, node, env: commandEnvironment(root, node), alone: runExclusively, findPnpm },
+    args,
+  )
 }
 
 try {

@@ -1,45 +1,46 @@
 type Describe = (origin: URL) => string
 
-const trust: Describe = ({ origin }) =>
+const describeUntrusted: Describe = ({ origin }) =>
   `the certificate of ${origin} is not signed by an authority that this machine trusts. Set NODE_EXTRA_CA_CERTS to a PEM file with your authority's certificate`
 
-const noTls: Describe = ({ origin }) =>
+const describeMissingTls: Describe = ({ origin }) =>
   `${origin} does not speak TLS on this port. Check whether the URL should begin with http://`
 
 const clientCertificate: Describe = ({ origin }) =>
   `${origin} requires a client certificate, which this command cannot send. Use an address that accepts API keys`
 
-const closed: Describe = ({ origin }) =>
+const describeClosed: Describe = ({ origin }) =>
   `${origin} closed the connection without a response. Check the port, and whether the URL should begin with https://`
 
 const notHttp: Describe = ({ origin }) =>
   `${origin} did not answer with HTTP. Check the port, and whether the URL should begin with https://`
 
-const timedOut: Describe = ({ origin }) =>
+const describeTimeout: Describe = ({ origin }) =>
   `${origin} did not accept a connection in time. Check the port and the firewall`
 
-const noRoute: Describe = ({ host }) => `there is no network route to ${host}. Check the address, VPN and firewall`
+const describeMissingRoute: Describe = ({ host }) =>
+  `there is no network route to ${host}. Check the address, VPN and firewall`
 
 const byCode: Readonly<Record<string, Describe>> = {
   ENOTFOUND: ({ hostname }) =>
     `the host name ${hostname} cannot be resolved. Check its spelling, and that DNS knows it`,
   EAI_AGAIN: ({ hostname }) => `the DNS server did not answer for the host name ${hostname}. Try again`,
   ECONNREFUSED: ({ origin }) => `nothing listens at ${origin}. Check the port, and that Postern is running`,
-  EHOSTUNREACH: noRoute,
-  ENETUNREACH: noRoute,
-  ETIMEDOUT: timedOut,
-  UND_ERR_CONNECT_TIMEOUT: timedOut,
-  ECONNRESET: closed,
-  EPIPE: closed,
-  UND_ERR_SOCKET: closed,
-  DEPTH_ZERO_SELF_SIGNED_CERT: trust,
-  SELF_SIGNED_CERT_IN_CHAIN: trust,
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: trust,
-  UNABLE_TO_GET_ISSUER_CERT: trust,
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: trust,
-  CERT_UNTRUSTED: trust,
-  INVALID_CA: trust,
-  CERT_SIGNATURE_FAILURE: trust,
+  EHOSTUNREACH: describeMissingRoute,
+  ENETUNREACH: describeMissingRoute,
+  ETIMEDOUT: describeTimeout,
+  UND_ERR_CONNECT_TIMEOUT: describeTimeout,
+  ECONNRESET: describeClosed,
+  EPIPE: describeClosed,
+  UND_ERR_SOCKET: describeClosed,
+  DEPTH_ZERO_SELF_SIGNED_CERT: describeUntrusted,
+  SELF_SIGNED_CERT_IN_CHAIN: describeUntrusted,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: describeUntrusted,
+  UNABLE_TO_GET_ISSUER_CERT: describeUntrusted,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: describeUntrusted,
+  CERT_UNTRUSTED: describeUntrusted,
+  INVALID_CA: describeUntrusted,
+  CERT_SIGNATURE_FAILURE: describeUntrusted,
   CERT_HAS_EXPIRED: ({ origin }) =>
     `the certificate of ${origin} has expired. Renew it, and check the clock of this machine`,
   CERT_NOT_YET_VALID: ({ origin }) =>
@@ -47,9 +48,9 @@ const byCode: Readonly<Record<string, Describe>> = {
   CERT_REVOKED: ({ origin }) => `the certificate of ${origin} has been revoked. Replace it`,
   ERR_TLS_CERT_ALTNAME_INVALID: ({ origin, hostname }) =>
     `the certificate of ${origin} is for another host name than ${hostname}. Use a name that is in the certificate`,
-  ERR_SSL_WRONG_VERSION_NUMBER: noTls,
-  ERR_SSL_PACKET_LENGTH_TOO_LONG: noTls,
-  ERR_SSL_HTTP_REQUEST: noTls,
+  ERR_SSL_WRONG_VERSION_NUMBER: describeMissingTls,
+  ERR_SSL_PACKET_LENGTH_TOO_LONG: describeMissingTls,
+  ERR_SSL_HTTP_REQUEST: describeMissingTls,
   ERR_SSL_UNSUPPORTED_PROTOCOL: ({ origin }) => `${origin} speaks only versions of TLS that are too old`,
   ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: ({ origin }) => `${origin} does not accept this version of TLS`,
   ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: clientCertificate,
@@ -68,7 +69,7 @@ export function describeConnectionFailure(error: unknown, url: URL): string {
   if (describe !== undefined) return describe(url)
   if (code?.startsWith('HPE_')) return notHttp(url)
   if (code?.startsWith('ERR_SSL_')) return `the TLS handshake with ${url.origin} failed (${code})`
-  return `${url.origin} does not answer (${code ?? innermost(error).message})`
+  return `${url.origin} does not answer (${code ?? findRootCause(error).message})`
 }
 
 export function describeRedirect({ origin }: URL): string {
@@ -86,14 +87,14 @@ export function isBeforeRequest(error: unknown): boolean {
 
 /** `fetch` wraps the error of the connection. */
 function connectionCode(error: unknown): string | undefined {
-  const cause = innermost(error)
+  const cause = findRootCause(error)
   // The HTTP parser's error in fetch has a name but no code.
   if (cause.name === 'HTTPParserError') return 'HPE_INVALID'
   const code: unknown = Reflect.get(cause, 'code')
   return typeof code === 'string' ? code : undefined
 }
 
-function innermost(error: unknown): Error {
+function findRootCause(error: unknown): Error {
   if (!(error instanceof Error)) return new Error('unknown error')
-  return error.cause instanceof Error ? innermost(error.cause) : error
+  return error.cause instanceof Error ? findRootCause(error.cause) : error
 }

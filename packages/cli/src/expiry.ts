@@ -1,4 +1,4 @@
-import { usage } from './failure.ts'
+import { usageError } from './cli-error.ts'
 
 export type ExpiryInput =
   | { readonly expires_in: '30d' | '90d' | '1y' }
@@ -17,7 +17,7 @@ export function parseExpiry(text: string): ExpiryInput {
   if (timestampPattern.test(text) && isDate(text.slice(0, 10)) && !Number.isNaN(Date.parse(text))) {
     return { expires_in: 'custom', expires_at: text }
   }
-  throw usage(
+  throw usageError(
     '--expires must be 30d, 90d, 1y, a date such as 2027-06-30 (its last second in UTC), or an RFC 3339 time such as 2027-06-30T18:00:00+02:00',
   )
 }
@@ -26,7 +26,7 @@ export function parseExpiry(text: string): ExpiryInput {
 export function parseEnd(text: string, option = '--expires'): string {
   const expiry = ['30d', '90d', '1y'].includes(text) ? undefined : parseExpiry(text)
   if (expiry?.expires_in === 'custom') return expiry.expires_at
-  throw usage(`${option} must be a date such as 2027-06-30 (its last second in UTC), or an RFC 3339 time`)
+  throw usageError(`${option} must be a date such as 2027-06-30 (its last second in UTC), or an RFC 3339 time`)
 }
 
 /** JavaScript reads 30 February as 2 March. */

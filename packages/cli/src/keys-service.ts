@@ -2,7 +2,7 @@ import { problemMediaType, problemSchema } from '@postern/contracts'
 import { NoAnswerError, createServiceClient } from '@postern/service-client'
 import { mintAssertion, nilTenantId } from '@postern/signed-context'
 import { describeConnectionFailure, isBeforeRequest } from './connection-failure.ts'
-import { serverRejected, unavailable, unexpected } from './failure.ts'
+import { rejectedByServerError, unavailableError, unexpectedError } from './cli-error.ts'
 import type { Settings } from './settings.ts'
 
 export interface KeysRequest {
@@ -48,7 +48,7 @@ export function openKeysService({ keysUrl, signing, signer, assertions }: Settin
       const headers = { accept: 'application/json', ...(ifMatch === undefined ? {} : { 'if-match': ifMatch }) }
       const answer = await send({ method, target, caller, assertion, headers, body: content }).catch(
         (error: unknown) => {
-          throw unreachable(error, keysUrl, noResponseAdvice)
+          throw describeUnreachable(error, keysUrl, noResponseAdvice)
         },
       )
       const { status, json: body } = answer
@@ -56,8 +56,8 @@ export function openKeysService({ keysUrl, signing, signer, assertions }: Settin
         return { body, next: nextTarget(answer.headers['link'], target), etag: answer.headers['etag'] }
       const problem = problemSchema.safeParse(body)
       if (problem.success && answer.headers['content-type']?.startsWith(problemMediaType))
-        throw serverRejected(problem.data)
-      throw unexpected(
+        throw rejectedByServerError(problem.data)
+      throw unexpectedError(
         `${keysUrl.origin} returned ${status} without a problem document. Check that it is the keys service`,
       )
     },
@@ -65,13 +65,13 @@ export function openKeysService({ keysUrl, signing, signer, assertions }: Settin
   }
 }
 
-function unreachable(error: unknown, url: URL, noResponseAdvice: string | undefined): Error {
-  if (isBeforeRequest(error)) return unavailable(describeConnectionFailure(error, url), error)
+function describeUnreachable(error: unknown, url: URL, noResponseAdvice: string | undefined): Error {
+  if (isBeforeRequest(error)) return unavailableError(describeConnectionFailure(error, url), error)
   const text =
     error instanceof NoAnswerError && error.isTimeout
       ? `the keys service at ${url.origin} did not respond within ${answerTimeoutMs / 1000} s`
       : describeConnectionFailure(error, url)
-  return unavailable(noResponseAdvice === undefined ? text : `${text}. ${noResponseAdvice}`, error)
+  return unavailableError(noResponseAdvice === undefined ? text : `${text}. ${noResponseAdvice}`, error)
 }
 
 /** `rel="next"` (RFC 8288) must have the requested path. */
@@ -79,6 +79,6 @@ function nextTarget(link: string | undefined, asked: string): string | undefined
   const target = /<([^>]*)>; rel="next"/.exec(link ?? '')?.[1]
   if (target === undefined) return undefined
   const [path] = asked.split('?', 1)
-  if (!target.startsWith(`${path}?`)) throw unexpected('the link to the next page has a different path')
+  if (!target.startsWith(`${path}?`)) throw unexpectedError('the link to the next page has a different path')
   return target
 }

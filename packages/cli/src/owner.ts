@@ -1,5 +1,5 @@
 import type { OwnerChoice } from '@postern/contracts'
-import { usage } from './failure.ts'
+import { usageError } from './cli-error.ts'
 
 export interface OwnerOptions {
   readonly owner?: string
@@ -10,11 +10,12 @@ export interface OwnerOptions {
 /** Parses `--owner`, or `--owner-team` with `--owner-contact`. */
 export function parseOwner({ owner, ownerTeam, ownerContact }: OwnerOptions): OwnerChoice | undefined {
   const isTeam = ownerTeam !== undefined || ownerContact !== undefined
-  if (owner !== undefined && isTeam) throw usage('name a person with --owner, or a team with --owner-team, not both')
+  if (owner !== undefined && isTeam)
+    throw usageError('name a person with --owner, or a team with --owner-team, not both')
   if (owner !== undefined) return { type: 'person', id: owner }
   if (!isTeam) return undefined
   if (ownerTeam === undefined || ownerContact === undefined) {
-    throw usage('--owner-team and --owner-contact belong together')
+    throw usageError('--owner-team and --owner-contact belong together')
   }
   return { type: 'team', name: ownerTeam, contact: ownerContact }
 }

@@ -120,13 +120,16 @@ function addInstallationCommands(program: Command, context: CommandContext): voi
     'secrets init ./secrets',
   )
     .argument('<folder>', 'folder for the secrets; created if it is missing, readable only by you')
-    .option('--postgres <host:port[?parameters]>', `PostgreSQL, for migrations ${known('postgres:5432')}`)
+    .option('--postgres <host:port[?parameters]>', `PostgreSQL, for migrations ${describeDefaultUrl('postgres:5432')}`)
     .option(
       '--pooler <host:port[?parameters]>',
-      `address for the services: a pooler in transaction mode, or PostgreSQL ${known('pgbouncer:6432')}`,
+      `address for the services: a pooler in transaction mode, or PostgreSQL ${describeDefaultUrl('pgbouncer:6432')}`,
     )
-    .option('--redis <host:port|url>', `Redis; use a URL without a password for TLS or groups ${known('redis:6379')}`)
-    .option('--database <name>', `name of the database ${known('postern')}`)
+    .option(
+      '--redis <host:port|url>',
+      `Redis; use a URL without a password for TLS or groups ${describeDefaultUrl('redis:6379')}`,
+    )
+    .option('--database <name>', `name of the database ${describeDefaultUrl('postern')}`)
     .action(async (folder, options) => await (await installationCommands()).initializeSecrets(context, folder, options))
   addCommand(
     secrets,
@@ -222,6 +225,6 @@ const tenantCommands = async () => await import('./commands/tenants.ts')
 const parseRequests = wholeNumberTo(1_000_000_000)
 const parsePort = wholeNumberTo(65_535)
 
-function known(fallback: string): string {
+function describeDefaultUrl(fallback: string): string {
   return `(default: from the folder's URLs, otherwise ${fallback})`
 }

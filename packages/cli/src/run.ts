@@ -1,6 +1,6 @@
 import { CommanderError } from 'commander'
 import { type ExitCode, exitCodes } from './exit-code.ts'
-import { Failure, unexpected, usage } from './failure.ts'
+import { CliError, unexpectedError, usageError } from './cli-error.ts'
 import { printable, printableJson, printableLines } from './printable.ts'
 import { createProgram } from './program.ts'
 import type { Environment } from './settings.ts'
@@ -32,7 +32,7 @@ export async function run(args: readonly string[], env: Environment, output: Out
     const failure = failureOf(error)
     const line = args.includes('--json')
       ? printableJson(JSON.stringify(failure.document))
-      : `postern: ${printable(oneLine(failure.message))}`
+      : `postern: ${printable(joinLines(failure.message))}`
     output.err(`${line}\n`)
     return failure.exitCode
   }
@@ -51,12 +51,12 @@ function isHelp({ code }: CommanderError): boolean {
   return code === 'commander.helpDisplayed' || code === 'commander.help'
 }
 
-function failureOf(error: unknown): Failure {
-  if (error instanceof Failure) return error
-  if (error instanceof CommanderError) return usage(`${error.message.replace(/^error: /, '')} (see --help)`)
-  return unexpected(error instanceof Error ? error.message : String(error), error)
+function failureOf(error: unknown): CliError {
+  if (error instanceof CliError) return error
+  if (error instanceof CommanderError) return usageError(`${error.message.replace(/^error: /, '')} (see --help)`)
+  return unexpectedError(error instanceof Error ? error.message : String(error), error)
 }
 
-function oneLine(text: string): string {
+function joinLines(text: string): string {
   return text.replaceAll(/\s+/g, ' ').trim()
 }

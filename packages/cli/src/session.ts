@@ -1,5 +1,5 @@
 import { type KeysRequest, type KeysService, openKeysService } from './keys-service.ts'
-import { unexpected } from './failure.ts'
+import { unexpectedError } from './cli-error.ts'
 import { printableJson } from './printable.ts'
 import { type Environment, readSettings } from './settings.ts'
 
@@ -33,7 +33,7 @@ interface Schema<T> {
 export function parseAnswer<T>(schema: Schema<T>, body: unknown): T {
   const parsed = schema.safeParse(body)
   if (parsed.success) return parsed.data
-  throw unexpected('the keys service returned a response that this version of the command does not understand')
+  throw unexpectedError('the keys service returned a response that this version of the command does not understand')
 }
 
 /** Reads pages until the end or `limit` resources. */

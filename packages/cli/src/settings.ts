@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { KeyRing } from '@postern/signed-context'
 import { operatorKeyName, parseKeyRing, parseOperatorCredential } from '@postern/signed-context'
-import { unavailable, usage } from './failure.ts'
+import { unavailableError, usageError } from './cli-error.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -43,30 +43,30 @@ async function readOperator(env: Environment, home: string): Promise<Pick<Settin
     const { name, ring } = parseOperatorCredential(text)
     return { signing: ring, signer: `${operatorKeyName}-${name}` }
   } catch {
-    throw usage('POSTERN_OPERATOR_CREDENTIAL must be what `operators create` printed: name:id:secret')
+    throw usageError('POSTERN_OPERATOR_CREDENTIAL must be what `operators create` printed: name:id:secret')
   }
 }
 
 /** Relative paths start at the repository. */
 function homeOf(env: Environment): string {
-  return resolve(repositoryRoot, given(env, 'POSTERN_HOME') ?? '.postern')
+  return resolve(repositoryRoot, findSetting(env, 'POSTERN_HOME') ?? '.postern')
 }
 
-function given(env: Environment, name: string): string | undefined {
+function findSetting(env: Environment, name: string): string | undefined {
   const value = env[name]
   return value === undefined || value === '' ? undefined : value
 }
 
 async function readRing(env: Environment, home: string, name: string): Promise<KeyRing> {
-  const value = given(env, name)
-  const file = given(env, `${name}_FILE`)
-  if (value !== undefined && file !== undefined) throw usage(`give ${name} or ${name}_FILE, not both`)
+  const value = findSetting(env, name)
+  const file = findSetting(env, `${name}_FILE`)
+  if (value !== undefined && file !== undefined) throw usageError(`give ${name} or ${name}_FILE, not both`)
   const text = value ?? (await readSecret(file ?? join(home, 'secrets', name), name))
   try {
     return parseKeyRing(text)
   } catch (error) {
     // The message never shows the content.
-    throw usage(`${name} is not a key ring: ${error instanceof Error ? error.message : 'unreadable'}`)
+    throw usageError(`${name} is not a key ring: ${error instanceof Error ? error.message : 'unreadable'}`)
   }
 }
 
@@ -75,24 +75,24 @@ async function readSecret(path: string, name: string): Promise<string> {
     return await readFile(path, 'utf8')
   } catch (error) {
     if (isMissing(error)) {
-      throw unavailable(
+      throw unavailableError(
         `${path} does not exist. Start the system with \`npm start\`, or set ${name} or ${name}_FILE`,
         error,
       )
     }
-    throw usage(`${name}: ${path} cannot be read`)
+    throw usageError(`${name}: ${path} cannot be read`)
   }
 }
 
 export async function readSetting(env: Environment, name: string): Promise<string | undefined> {
-  const value = given(env, name)
-  const file = given(env, `${name}_FILE`)
-  if (value !== undefined && file !== undefined) throw usage(`give ${name} or ${name}_FILE, not both`)
+  const value = findSetting(env, name)
+  const file = findSetting(env, `${name}_FILE`)
+  if (value !== undefined && file !== undefined) throw usageError(`give ${name} or ${name}_FILE, not both`)
   if (file === undefined) return value
   try {
     return (await readFile(file, 'utf8')).trim()
   } catch {
-    throw usage(`${name}_FILE: the file cannot be read`)
+    throw usageError(`${name}_FILE: the file cannot be read`)
   }
 }
 
@@ -113,7 +113,7 @@ export interface GatewaySettings {
 export async function readGatewaySettings(env: Environment): Promise<GatewaySettings> {
   const key = await readSetting(env, 'POSTERN_API_KEY')
   if (key === undefined)
-    throw usage('set POSTERN_API_KEY or POSTERN_API_KEY_FILE to an API key; connectors need the scope admin:sync')
+    throw usageError('set POSTERN_API_KEY or POSTERN_API_KEY_FILE to an API key; connectors need the scope admin:sync')
   return { url: await readGatewayUrl(env), key }
 }
 
@@ -121,7 +121,7 @@ export async function readGatewaySettings(env: Environment): Promise<GatewaySett
 export async function readGatewayUrl(env: Environment): Promise<string> {
   const url = await readHttpUrl(env, homeOf(env), 'POSTERN_URL', ['gateways', '0'])
   if (url.href !== `${url.origin}${url.pathname}` || `${url.pathname}/`.includes('/api/v1/')) {
-    throw usage(
+    throw usageError(
       'POSTERN_URL must be an origin, or an origin and a path without /api/v1, such as https://bank.example/postern',
     )
   }
@@ -131,14 +131,14 @@ export async function readGatewayUrl(env: Environment): Promise<string> {
 /** Reads an origin from its variable or the files of `npm start`. */
 async function readOrigin(env: Environment, home: string, name: string, path: readonly string[]): Promise<URL> {
   const url = await readHttpUrl(env, home, name, path)
-  if (url.href !== `${url.origin}/`) throw usage(mustBeOrigin(name))
+  if (url.href !== `${url.origin}/`) throw usageError(mustBeOrigin(name))
   return url
 }
 
 async function readHttpUrl(env: Environment, home: string, name: string, path: readonly string[]): Promise<URL> {
-  const value = given(env, name) ?? (await readStackFile(join(home, 'stack.json'), name, path))
+  const value = findSetting(env, name) ?? (await readStackFile(join(home, 'stack.json'), name, path))
   const url = URL.parse(value)
-  if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) throw usage(mustBeOrigin(name))
+  if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) throw usageError(mustBeOrigin(name))
   return url
 }
 
@@ -146,15 +146,15 @@ const mustBeOrigin = (name: string): string => `${name} must be an origin such a
 
 async function readStackFile(file: string, name: string, path: readonly string[]): Promise<string> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
-    if (!isMissing(error)) throw usage(`${file} cannot be read`)
-    throw unavailable(`${file} does not exist. Start the system with \`npm start\`, or set ${name}`, error)
+    if (!isMissing(error)) throw usageError(`${file} cannot be read`)
+    throw unavailableError(`${file} does not exist. Start the system with \`npm start\`, or set ${name}`, error)
   })
-  const url = path.reduce<unknown>(member, parsed(text))
-  if (typeof url !== 'string') throw usage(`${file} lacks this URL. Set ${name}`)
+  const url = path.reduce<unknown>(getMember, parseJson(text))
+  if (typeof url !== 'string') throw usageError(`${file} lacks this URL. Set ${name}`)
   return url
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
@@ -162,10 +162,10 @@ function parsed(text: string): unknown {
   }
 }
 
-function member(value: unknown, name: string): unknown {
+function getMember(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
 }
 
 function isMissing(error: unknown): boolean {
-  return member(error, 'code') === 'ENOENT'
+  return getMember(error, 'code') === 'ENOENT'
 }

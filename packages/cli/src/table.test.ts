@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'vitest'
-import { moment, sheet, table } from './table.ts'
+import { formatSheet, formatTable, moment } from './table.ts'
 
 describe('tables', () => {
   test('a value cannot steer the terminal that shows it', () => {
-    expect(table(['NAME'], [['\u001b[31mred\u202e\n']])).toBe('NAME\n?[31mred??')
-    expect(sheet([['label', 'a\rb']])).toBe('label  a?b')
-    expect(sheet([['a\nb', 'c']])).toBe('a?b  c')
+    expect(formatTable(['NAME'], [['\u001b[31mred\u202e\n']])).toBe('NAME\n?[31mred??')
+    expect(formatSheet([['label', 'a\rb']])).toBe('label  a?b')
+    expect(formatSheet([['a\nb', 'c']])).toBe('a?b  c')
   })
 
   test('columns are aligned, even with characters beyond the BMP', () => {
     expect(
-      table(
+      formatTable(
         ['A', 'B'],
         [
           ['😀', 'x'],
@@ -20,9 +20,9 @@ describe('tables', () => {
     ).toBe('A     B\n😀     x\nlong  y')
   })
 
-  test('a table can have very many rows', () => {
+  test('a formatTable can have very many rows', () => {
     expect(
-      table(
+      formatTable(
         ['A'],
         Array.from({ length: 300_000 }, () => ['x']),
       ).length,

@@ -1,23 +1,23 @@
 import { printable } from './printable.ts'
 
 /** Formats rows under their headings; control characters become `?`. */
-export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
+export function formatTable(headings: readonly string[], rows: readonly (readonly string[])[]): string {
   const lines = [headings, ...rows].map((cells) => cells.map(printable))
-  const widths = headings.map((_heading, column) => widest(lines.map((cells) => cells[column] ?? '')))
+  const widths = headings.map((_heading, column) => longestOf(lines.map((cells) => cells[column] ?? '')))
   return lines
     .map((cells) =>
       cells
-        .map((cell, column) => padded(cell, widths[column] ?? 0))
+        .map((cell, column) => padCell(cell, widths[column] ?? 0))
         .join('  ')
         .trimEnd(),
     )
     .join('\n')
 }
 
-export function sheet(entries: readonly (readonly [name: string, value: string])[]): string {
+export function formatSheet(entries: readonly (readonly [name: string, value: string])[]): string {
   const lines = entries.map(([name, value]) => [printable(name), printable(value)] as const)
-  const width = widest(lines.map(([name]) => name))
-  return lines.map(([name, value]) => `${padded(name, width)}  ${value}`).join('\n')
+  const width = longestOf(lines.map(([name]) => name))
+  return lines.map(([name, value]) => `${padCell(name, width)}  ${value}`).join('\n')
 }
 
 export function moment(timestamp: string | null): string {
@@ -25,11 +25,11 @@ export function moment(timestamp: string | null): string {
 }
 
 /** A spread would overflow the stack. */
-function widest(texts: readonly string[]): number {
+function longestOf(texts: readonly string[]): number {
   return texts.reduce((width, text) => Math.max(width, lengthOf(text)), 0)
 }
 
-function padded(cell: string, width: number): string {
+function padCell(cell: string, width: number): string {
   return cell + ' '.repeat(Math.max(0, width - lengthOf(cell)))
 }
 

@@ -2,7 +2,7 @@ import { type ReadStream, createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { TextDecoder } from 'node:util'
 import { type Gunzip, createGunzip } from 'node:zlib'
-import { Failure, usage } from './failure.ts'
+import { CliError, usageError } from './cli-error.ts'
 
 /** An entry of the log has less than a tenth of it. */
 const maxLineLength = 16 * 1024 * 1024
@@ -24,7 +24,7 @@ export async function* readLines(path: string): AsyncGenerator<string> {
   for await (const text of readText(path)) {
     const lines = `${rest}${text}`.split('\n')
     rest = lines.pop() ?? ''
-    if (rest.length > maxLineLength) throw usage(`${path} has a line of more than ${maxLineLength} characters`)
+    if (rest.length > maxLineLength) throw usageError(`${path} has a line of more than ${maxLineLength} characters`)
     for (const line of lines) yield withoutMark(line)
   }
   if (rest !== '') yield withoutMark(rest)
@@ -46,19 +46,20 @@ async function* readText(path: string): AsyncGenerator<string> {
   try {
     const head = await readHead(path)
     const packed = packedForms.find(([bytes]) => bytes.every((byte, index) => head[index] === byte))
-    if (packed !== undefined) throw usage(`${path} is ${packed[1]}`)
+    if (packed !== undefined) throw usageError(`${path} is ${packed[1]}`)
     file = createReadStream(path)
     let decoder: TextDecoder | undefined
     for await (const chunk of head[0] === 0x1f && head[1] === 0x8b ? unzip(file) : file) {
       const bytes = Buffer.from(chunk)
-      if (decoder === undefined && isUtf32(bytes)) throw usage(`${path} is text in UTF-32: convert it to UTF-8 first`)
+      if (decoder === undefined && isUtf32(bytes))
+        throw usageError(`${path} is text in UTF-32: convert it to UTF-8 first`)
       decoder ??= new TextDecoder(encodingOf(bytes), { fatal: true })
       yield decoder.decode(bytes, { stream: true })
     }
     const end = decoder?.decode() ?? ''
     if (end !== '') yield end
   } catch (error) {
-    throw unreadable(path, error)
+    throw unreadableError(path, error)
   } finally {
     file?.destroy()
   }
@@ -93,11 +94,12 @@ function encodingOf([first, second]: Buffer): 'utf-8' | 'utf-16le' | 'utf-16be' 
   return 'utf-8'
 }
 
-function unreadable(path: string, error: unknown): Failure {
-  if (error instanceof Failure) return error
+function unreadableError(path: string, error: unknown): CliError {
+  if (error instanceof CliError) return error
   const code: unknown = error instanceof Error ? Reflect.get(error, 'code') : undefined
-  if (code === 'ERR_ENCODING_INVALID_ENCODED_DATA') return usage(`${path} is not text in UTF-8 or UTF-16`)
-  if (code === 'Z_BUF_ERROR') return usage(`${path} is compressed with gzip and cut off: fetch it again`)
-  if (typeof code === 'string' && code.startsWith('Z_')) return usage(`${path} is a damaged gzip file: fetch it again`)
-  return usage(`${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`)
+  if (code === 'ERR_ENCODING_INVALID_ENCODED_DATA') return usageError(`${path} is not text in UTF-8 or UTF-16`)
+  if (code === 'Z_BUF_ERROR') return usageError(`${path} is compressed with gzip and cut off: fetch it again`)
+  if (typeof code === 'string' && code.startsWith('Z_'))
+    return usageError(`${path} is a damaged gzip file: fetch it again`)
+  return usageError(`${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`)
 }

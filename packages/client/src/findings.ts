@@ -92,7 +92,7 @@ export interface RemediationLog {
   keys(options?: CallOptions): Promise<AnswerOf<'logCheckpointKeys'>>
 }
 
-function of(target: Target): { id: string } {
+function paramsOf(target: Target): { id: string } {
   return { id: addressOf(target) }
 }
 
@@ -107,28 +107,28 @@ export function openFindings(connection: Connection): Findings {
     create: async (body, options = {}) => await connection.call('createFinding', { body, ...options }),
     bulk: async (body, options = {}) => await connection.call('bulkFindings', { body, ...options }),
     transitions: async (target, options = {}) =>
-      await connection.call('findingTransitions', { params: of(target), ...options }),
+      await connection.call('findingTransitions', { params: paramsOf(target), ...options }),
     changeStatus: async (target, body, { ifMatch, ...options } = {}) =>
       await connection.call('changeFindingStatus', {
-        params: of(target),
+        params: paramsOf(target),
         body,
         headers: ifMatchOf(target, ifMatch),
         ...options,
       }),
     recommendations: (target, filter, options = {}) =>
-      pagesOf(connection, 'listRecommendationsOfFinding', of(target), filter, options),
+      pagesOf(connection, 'listRecommendationsOfFinding', paramsOf(target), filter, options),
     recommend: async (target, body, options = {}) =>
-      await connection.call('createRecommendation', { params: of(target), body, ...options }),
+      await connection.call('createRecommendation', { params: paramsOf(target), body, ...options }),
     actionPlans: (target, filter, options = {}) =>
-      pagesOf(connection, 'listActionPlansOfFinding', of(target), filter, options),
+      pagesOf(connection, 'listActionPlansOfFinding', paramsOf(target), filter, options),
     proposePlan: async (target, body, options = {}) =>
-      await connection.call('createActionPlan', { params: of(target), body, ...options }),
-    log: (target, filter, options = {}) => pagesOf(connection, 'listLogOfFinding', of(target), filter, options),
+      await connection.call('createActionPlan', { params: paramsOf(target), body, ...options }),
+    log: (target, filter, options = {}) => pagesOf(connection, 'listLogOfFinding', paramsOf(target), filter, options),
     addLogEntry: async (target, body, options = {}) =>
-      await connection.call('createLogEntry', { params: of(target), body, ...options }),
+      await connection.call('createLogEntry', { params: paramsOf(target), body, ...options }),
     exportPoam: async (query = {}, options = {}) => await connection.call('exportPoam', { query, ...options }),
     verifyLog: async (target, options = {}) =>
-      await connection.call('verifyLogOfFinding', { params: of(target), ...options }),
+      await connection.call('verifyLogOfFinding', { params: paramsOf(target), ...options }),
   }
 }
 

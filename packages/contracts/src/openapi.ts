@@ -92,7 +92,7 @@ function operation(route: Route, schemas: Map<string, unknown>): Json {
     ...security(route),
     ...parameters(route, schemas),
     ...requestBody(route, schemas),
-    responses: { ...answers(route, schemas), ...problems(route) },
+    responses: { ...responsesOf(route, schemas), ...problems(route) },
   }
 }
 
@@ -175,7 +175,7 @@ function linesOf(items: unknown): Json {
   }
 }
 
-function answers(route: Route, schemas: Map<string, unknown>): Json {
+function responsesOf(route: Route, schemas: Map<string, unknown>): Json {
   return Object.fromEntries(
     Object.entries(route.answers).map(([status, answer]) => [
       status,

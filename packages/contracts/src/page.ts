@@ -73,7 +73,7 @@ export function membersOf(expansion: string): readonly string[] {
 
 const maxFields = 100
 
-function words(values: readonly string[], most: number) {
+function listOfWords(values: readonly string[], most: number) {
   return onceOrRepeated(most, () => {
     const one = z.enum(values)
     return most === 1 ? { one } : { one, commas: withCommas(patternOfWords(values), most) }
@@ -86,7 +86,7 @@ function split(given: string | readonly string[]): string[] {
 
 export function fieldsOf(item: z.ZodObject) {
   const names = Object.keys(item.shape)
-  return words(names, maxFields)
+  return listOfWords(names, maxFields)
     .transform(split)
     .pipe(z.array(z.enum(names)).min(1).max(maxFields))
     .optional()
@@ -99,7 +99,7 @@ export function fieldsOf(item: z.ZodObject) {
 
 /** Repeated or comma-separated values; any may match. */
 export function anyOf<const T extends readonly [string, ...string[]]>(values: T) {
-  return words(values, values.length)
+  return listOfWords(values, values.length)
     .transform(split)
     .pipe(z.array(z.enum(values)).min(1).max(values.length))
     .meta({ description: `Any of: ${values.join(', ')}; repeated or comma-separated`, examples: [values[0]] })

@@ -107,7 +107,7 @@ export async function openSecrets(folder: string, given: Partial<Record<RingName
   }
   const shared = join(folder, sharedRedisPasswordFile)
   const sharedRedisPasswords = await readIfThere(shared)
-  if (sharedRedisPasswords !== undefined && !isPassword(sharedRedisPasswords)) throw unreadable(shared)
+  if (sharedRedisPasswords !== undefined && !isPassword(sharedRedisPasswords)) throw damagedFileError(shared)
   const receiptKeyFile = join(folder, signingKeyFiles.POSTERN_RECEIPT_KEY)
   await readOrMake(receiptKeyFile, makeSigningKey, isEd25519)
   const checkpointKeyFile = join(folder, signingKeyFiles.POSTERN_CHECKPOINT_KEY)
@@ -173,11 +173,11 @@ async function readOrMake(path: string, make: () => string, isValid: (text: stri
     return await readOrMake(path, make, isValid)
   }
   // A damaged secret is never replaced: data encrypted or signed with it would be lost.
-  if (!isValid(found)) throw unreadable(path)
+  if (!isValid(found)) throw damagedFileError(path)
   return found
 }
 
-function unreadable(path: string): Error {
+function damagedFileError(path: string): Error {
   return new Error(`${path} is damaged. Restore it, or remove it to create a new one`)
 }
 

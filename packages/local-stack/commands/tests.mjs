@@ -15,18 +15,18 @@ export async function test(context, args) {
   const reports = reportsOf(context)
   rmSync(reports, { recursive: true, force: true })
   mkdirSync(reports, { recursive: true })
-  if (args.length > 0) return await follow('vitest', ['run', ...reporting(context, 'vitest'), ...args], context)
+  if (args.length > 0) return await follow('vitest', ['run', ...reporterArguments(context, 'vitest'), ...args], context)
   const checked = await runCheck({ ...context, report: join(reports, 'check.json'), boundaries: false })
   const others = underLoad.flatMap((file) => ['--exclude', file])
-  const tested = await follow('vitest', ['run', ...reporting(context, 'vitest'), ...others], context)
+  const tested = await follow('vitest', ['run', ...reporterArguments(context, 'vitest'), ...others], context)
   if (isStopped()) return tested
-  const faults = ['run', ...reporting(context, 'faults'), '--maxWorkers=1', ...underLoad]
+  const faults = ['run', ...reporterArguments(context, 'faults'), '--maxWorkers=1', ...underLoad]
   const withstood = await follow('vitest', faults, context)
   mergeReports(reports, { from: 'faults', into: 'vitest' })
   return checked || tested || withstood
 }
 
-function reporting(context, name) {
+function reporterArguments(context, name) {
   const errors = join(context.root, 'packages', 'local-stack', 'errors-reporter.mjs')
   const report = `--outputFile.json=${join(reportsOf(context), `${name}.json`)}`
   return ['--reporter=default', '--reporter=json', `--reporter=${errors}`, report]
@@ -55,7 +55,7 @@ export async function testUpload(context, args) {
 }
 
 export async function testRecovery(context, args) {
-  return await follow('vitest', ['run', 'test/recovery', ...reporting(context, 'recovery'), ...args], {
+  return await follow('vitest', ['run', 'test/recovery', ...reporterArguments(context, 'recovery'), ...args], {
     ...context,
     env: { ...context.env, POSTERN_RECOVERY: 'on' },
   })

@@ -81,7 +81,7 @@ async function run(
   const superuserUrl = (database: string): string =>
     `postgres://postgres:${encodeURIComponent(password)}@${loopback}:${port}/${encodeURIComponent(database)}`
   try {
-    await waitUntilReady(server, async () => await answers(superuserUrl('postgres'), data, server.pid), {
+    await waitUntilReady(server, async () => await isAnswering(superuserUrl('postgres'), data, server.pid), {
       timeoutMs: startTimeoutMs,
     })
   } catch (error) {
@@ -106,7 +106,7 @@ async function run(
 }
 
 /** Returns undefined while the server starts. */
-async function answers(url: string, data: string, pid: number): Promise<true | undefined> {
+async function isAnswering(url: string, data: string, pid: number): Promise<true | undefined> {
   // Another PostgreSQL may use the port.
   if (!(await isPostmasterReady(data, pid))) return undefined
   // On a busy machine a shorter timeout would abort every attempt.

@@ -40,33 +40,33 @@ export async function findRedisProgram(
 ): Promise<RedisProgram> {
   for (const name of serverNames) {
     const command = await findOnPath(name)
-    if (command !== undefined) return directly(command, port)
+    if (command !== undefined) return runDirectly(command, port)
   }
   const unpacked = await findUnpacked(installFolder)
-  if (unpacked !== undefined) return directly(unpacked, port, libraryPath(installFolder))
+  if (unpacked !== undefined) return runDirectly(unpacked, port, libraryPath(installFolder))
   const reasons: string[] = []
   if (await hasPackages()) {
     log("no Valkey or Redis on the PATH: unpacking the distribution's package (a few seconds, once)")
     try {
-      return directly(await unpackPackage(installFolder), port, libraryPath(installFolder))
+      return runDirectly(await unpackPackage(installFolder), port, libraryPath(installFolder))
     } catch (error) {
       reasons.push(`Could not unpack the distribution's package: ${firstLine(error)}`)
     }
   }
   const docker = await findDocker()
-  if (docker !== undefined) return inContainer(docker, port)
+  if (docker !== undefined) return runInContainer(docker, port)
   throw new Error(
     'postern needs Valkey or Redis 7: install valkey-server (Debian, Ubuntu: apt-get install valkey-server or redis-server; ' +
       `macOS: brew install valkey) or Docker, and start again${reasons.map((reason) => ` (${reason})`).join('')}`,
   )
 }
 
-function directly(command: string, port: number, libraries?: string): RedisProgram {
+function runDirectly(command: string, port: number, libraries?: string): RedisProgram {
   const env = { PATH: '/usr/bin:/bin', ...(libraries === undefined ? {} : { LD_LIBRARY_PATH: libraries }) }
   return { command, args: ['-'], env, bind: loopback, port }
 }
 
-function inContainer(docker: string, port: number): RedisProgram {
+function runInContainer(docker: string, port: number): RedisProgram {
   return {
     command: docker,
     args: [
@@ -94,9 +94,9 @@ export async function findServer(
   installFolder: string,
 ): Promise<Pick<RedisProgram, 'command' | 'env'> | undefined> {
   const installed = await findOnPath(name)
-  if (installed !== undefined) return directly(installed, 0)
+  if (installed !== undefined) return runDirectly(installed, 0)
   const unpacked = join(installFolder, 'usr', 'bin', name)
-  return (await isProgram(unpacked)) ? directly(unpacked, 0, libraryPath(installFolder)) : undefined
+  return (await isProgram(unpacked)) ? runDirectly(unpacked, 0, libraryPath(installFolder)) : undefined
 }
 
 async function findDocker(): Promise<string | undefined> {

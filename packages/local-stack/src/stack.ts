@@ -104,8 +104,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       console: consoleProcesses,
       failed: Promise.race([
         services.failed,
-        ended(postgres),
-        ended(redis),
+        whenExited(postgres),
+        whenExited(redis),
         ...(consoleProcesses === undefined ? [] : [consoleProcesses.failed]),
       ]),
       stop,
@@ -138,7 +138,7 @@ async function startServers(
   return await Promise.all(starting)
 }
 
-async function ended(server: ManagedProcess): Promise<ManagedProcess> {
+async function whenExited(server: ManagedProcess): Promise<ManagedProcess> {
   await server.exited
   return server
 }

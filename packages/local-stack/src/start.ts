@@ -87,14 +87,14 @@ function listenForEnd(): AbortSignal {
 async function writeStackFile(path: string, ports: StackPorts): Promise<void> {
   const content = {
     pid: process.pid,
-    gateways: ports.gateways.map(({ port }) => url(port)),
-    console: ports.console === undefined ? null : url(ports.console.port),
-    services: Object.fromEntries(Object.entries(ports.services).map(([name, port]) => [name, url(port)])),
+    gateways: ports.gateways.map(({ port }) => urlOfPort(port)),
+    console: ports.console === undefined ? null : urlOfPort(ports.console.port),
+    services: Object.fromEntries(Object.entries(ports.services).map(([name, port]) => [name, urlOfPort(port)])),
   }
   await writeFile(path, `${JSON.stringify(content, undefined, 2)}\n`)
 }
 
-function url(port: number): string {
+function urlOfPort(port: number): string {
   return `http://${loopback}:${port}`
 }
 

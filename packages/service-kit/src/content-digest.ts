@@ -3,7 +3,7 @@ import { parseContentDigest } from '@postern/contracts'
 import { bodyError } from './input-errors.ts'
 import { type ProblemError, problem } from './problem.ts'
 
-export function unreadableDigest(header: 'Content-Digest' | 'Repr-Digest', reason: string): ProblemError {
+export function unreadableDigestProblem(header: 'Content-Digest' | 'Repr-Digest', reason: string): ProblemError {
   return problem('bad_request', {
     detail: `The ${header} header cannot be checked.`,
     errors: [{ parameter: header, code: 'invalid', detail: reason }],
@@ -13,7 +13,7 @@ export function unreadableDigest(header: 'Content-Digest' | 'Repr-Digest', reaso
 export function assertDigest(header: string | string[] | undefined, body: Uint8Array): void {
   const given = parseContentDigest(Array.isArray(header) ? header.join(',') : header)
   if (given.kind === 'none') return
-  if (given.kind === 'malformed') throw unreadableDigest('Content-Digest', given.reason)
+  if (given.kind === 'malformed') throw unreadableDigestProblem('Content-Digest', given.reason)
   for (const [algorithm, hex] of given.digests) {
     if (hash(algorithm.replace('-', ''), body, 'hex') === hex) continue
     throw digestMismatch(algorithm)
@@ -21,9 +21,9 @@ export function assertDigest(header: string | string[] | undefined, body: Uint8A
 }
 
 /** In hex, if announced. Throws a problem if it cannot be checked. */
-export function announcedSha256(header: string | string[] | undefined): string | undefined {
+export function parseSha256(header: string | string[] | undefined): string | undefined {
   const given = parseContentDigest(Array.isArray(header) ? header.join(',') : header, ['sha-256'])
-  if (given.kind === 'malformed') throw unreadableDigest('Content-Digest', given.reason)
+  if (given.kind === 'malformed') throw unreadableDigestProblem('Content-Digest', given.reason)
   return given.kind === 'none' ? undefined : given.digests.get('sha-256')
 }
 

@@ -35,7 +35,7 @@ import { JsonText, JsonTexts, contentOf, valueOf } from './json-text.ts'
 import type { Logger } from './logger.ts'
 import { normalizeBody, normalizeParameters } from './normalize-text.ts'
 import { problem } from './problem.ts'
-import { howToSend } from './problem-handler.ts'
+import { describeMediaTypes } from './problem-handler.ts'
 import { ReadBody, readAhead } from './read-ahead.ts'
 import { requestedExpansions, requestedFields, selectFields } from './select-fields.ts'
 import { StreamedAnswer } from './streamed-answer.ts'
@@ -386,7 +386,7 @@ function parseBody(request: FastifyRequest, registration: Registration): unknown
   if (body === undefined && !(isStreamed && !mediaTypes.includes('*/*'))) return undefined
   const type = request.headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase()
   if (request.body !== undefined && (type === undefined || !mediaTypes.includes(type))) {
-    throw problem('unsupported_media_type', { detail: howToSend(mediaTypes) })
+    throw problem('unsupported_media_type', { detail: describeMediaTypes(mediaTypes) })
   }
   if (request.body instanceof ReadBody) return request.body.value
   if (body === undefined) return undefined

@@ -51,10 +51,10 @@ export function assertIfMatch(
   if (given === undefined) {
     throw problem('precondition_required', { detail: 'Send If-Match with the ETag of the resource as you read it.' })
   }
-  if (!matchesStrongly(given, etag, partOf)) throw notThisVersion(given)
+  if (!matchesStrongly(given, etag, partOf)) throw versionProblem(given)
 }
 
-export function notThisVersion(ifMatch: string): ProblemError {
+export function versionProblem(ifMatch: string): ProblemError {
   const tags = ifMatch.split(',').map((tag) => tag.trim())
   if (!tags.some((tag) => /^(?:W\/)?"[^"]*"$/.test(tag))) {
     const detail = '`If-Match` is not an entity tag. Send the `ETag` that you read, with its quotes.'

@@ -20,7 +20,7 @@ export function healthRoutes(app: FastifyInstance, { ready, degraded, databaseId
   app.get('/internal/health/ready', open, async (_request, reply) => {
     if (isDraining()) return await reply.code(503).send({ status: 'draining' })
     try {
-      const [database] = await within(readyTimeoutMs, Promise.all([databaseId?.(), ready()]))
+      const [database] = await withTimeout(readyTimeoutMs, Promise.all([databaseId?.(), ready()]))
       const parts = degraded?.() ?? []
       return {
         status: 'ok',
@@ -39,7 +39,7 @@ export function healthRoutes(app: FastifyInstance, { ready, degraded, databaseId
   })
 }
 
-async function within<T>(limitMs: number, work: Promise<T>): Promise<T> {
+async function withTimeout<T>(limitMs: number, work: Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(new Error('not ready in time')), limitMs)
   try {

@@ -155,11 +155,11 @@ export async function beginAttempt(
     case 'in-flight':
       throw inProgress()
     case 'other':
-      throw reused()
+      throw reusedKeyProblem()
     case 'answered': {
       const kept: Kept = JSON.parse(outcome.answer)
       if (isStreamed) await readToEnd(request.body)
-      if (kept.digest !== digestOf(request)) throw reused()
+      if (kept.digest !== digestOf(request)) throw reusedKeyProblem()
       if ('refusal' in kept) throw problem('conflict', { detail: kept.refusal })
       return kept
     }
@@ -247,7 +247,7 @@ function inProgress(): Error {
   })
 }
 
-function reused(): Error {
+function reusedKeyProblem(): Error {
   return problem('idempotency_key_reused', {
     detail: 'Another request was sent with this Idempotency-Key. Choose a new key for each request.',
     errors: [{ parameter: 'Idempotency-Key', code: 'reused', detail: 'must differ for each request' }],

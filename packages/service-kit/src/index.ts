@@ -25,14 +25,14 @@ export {
   internalRoute,
   enableIdempotency,
 } from './contract-route.ts'
-export { announcedSha256, digestMismatch, unreadableDigest } from './content-digest.ts'
-export { assertIfMatch, matchesEtag, notThisVersion, tagsIn } from './etag.ts'
+export { parseSha256, digestMismatch, unreadableDigestProblem } from './content-digest.ts'
+export { assertIfMatch, matchesEtag, versionProblem, tagsIn } from './etag.ts'
 export { type CallerKind, knownRoles, knownScopes, oneScopeNeeded, roleNeeded, scopeNeeded } from './guard.ts'
 export { type ReadAheadBudget, createReadAheadBudget } from './read-ahead-budget.ts'
 export { suppressUnhandledRejection } from './suppress-unhandled-rejection.ts'
 export type { IdempotencyStore, ChangeTransaction, Keeping } from './idempotency.ts'
 export { JsonText } from './json-text.ts'
-export { type ListHandlers, allPages, contractList, each, isTooLarge, heartbeat, streamList } from './list-route.ts'
+export { type ListHandlers, allPages, contractList, mapRows, isTooLarge, heartbeat, streamList } from './list-route.ts'
 export { bodyError, inputErrors } from './input-errors.ts'
 export { parseJsonBody } from './json-body.ts'
 export { decimalOf } from './json-scan.ts'

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { findNearest } from './nearest.ts'
 
 /** Asks whether one of the known names was meant. Empty if none is like the given one. */
-export function didYouMean(given: string, known: readonly string[]): string {
+export function suggestName(given: string, known: readonly string[]): string {
   const nearest = findNearest(given, known)
   return nearest === undefined ? '' : `; did you mean \`${nearest}\`?`
 }
@@ -15,14 +15,14 @@ const ofPageSizes = new Set(['per_page', 'page_size', 'size', 'top', 'first', 'c
 export function hintForParameter(name: string, known: readonly string[]): string {
   if (known.includes('cursor') && ofPages.has(name)) return '; the header `Link` has the address of the next page'
   if (known.includes('limit') && ofPageSizes.has(name)) return '; did you mean `limit`?'
-  return didYouMean(name, known)
+  return suggestName(name, known)
 }
 
 /** Says what an unknown field probably means. `path` is that of the route. */
 export function hintForField(name: string, known: readonly string[], path: string | undefined): string {
   const own = routeTable.find((route) => route.method === 'POST' && route.path === `${path}/${name}`)
   return own === undefined
-    ? didYouMean(name, known)
+    ? suggestName(name, known)
     : `; change it with POST ${own.path.replace(/:([a-z_]+)/g, '{$1}')}`
 }
 
@@ -30,7 +30,7 @@ export function hintForField(name: string, known: readonly string[], path: strin
 export function hintForWord(issue: z.core.$ZodIssue, value: unknown): string {
   if (issue.code !== 'invalid_value') return ''
   const given = issue.path.reduce(memberOf, value)
-  return typeof given === 'string' ? didYouMean(given, issue.values.map(String)) : ''
+  return typeof given === 'string' ? suggestName(given, issue.values.map(String)) : ''
 }
 
 function memberOf(within: unknown, part: PropertyKey): unknown {

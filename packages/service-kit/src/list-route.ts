@@ -36,13 +36,13 @@ export function contractList<const R extends Route, Item extends object>(
     assertExpandable(input)
     const isPage = isPaged(input.mediaType)
     assertPagedEnvelope(isPage, input.query)
-    if (isPage) return await pageThatFits(page, input, memory)
-    const items = await begun(checked(app, route, all(input)))
+    if (isPage) return await readFittingPage(page, input, memory)
+    const items = await awaitFirst(checkItems(app, route, all(input)))
     const fields = requestedFields(input.query)
     const sent =
       input.raw.method === 'HEAD'
         ? await closeUnread(items)
-        : each(items, (item) =>
+        : mapRows(items, (item) =>
             fields === undefined || item === heartbeat ? item : selectFields(valueOf(item), fields),
           )
     const name = route.path.slice(route.path.lastIndexOf('/') + 1)
@@ -51,12 +51,12 @@ export function contractList<const R extends Route, Item extends object>(
       input.answer.header('content-disposition', `attachment; filename="${name}.csv"`)
       return new StreamedAnswer(
         'text/csv; charset=utf-8; header=present',
-        asCsv(found(sent), columns, csvStyleOf(input.query)),
+        asCsv(withoutHeartbeats(sent), columns, csvStyleOf(input.query)),
       )
     }
     if (input.mediaType === workbookMediaType) {
       input.answer.header('content-disposition', `attachment; filename="${name}.xlsx"`)
-      return new StreamedAnswer(workbookMediaType, asWorkbook(found(sent), name, columns))
+      return new StreamedAnswer(workbookMediaType, asWorkbook(withoutHeartbeats(sent), name, columns))
     }
     return new StreamedAnswer('application/x-ndjson', Readable.from(asLines(sent), { objectMode: false }))
   })
@@ -151,7 +151,7 @@ function createPageMemory(): PageMemory {
 }
 
 /** `Link` continues after a shorter page. */
-async function pageThatFits<R extends Route, Item>(
+async function readFittingPage<R extends Route, Item>(
   page: ListHandlers<R, Item>['page'],
   input: ContractInput<R>,
   memory: PageMemory,
@@ -284,7 +284,7 @@ export async function* streamList<Item, Key, Tx>(
   for await (const items of source.follow(context, async (tx) => list(tx, from, noLimit), size)) yield* items
 }
 
-async function begun<Item>(items: AsyncIterable<Item>): Promise<AsyncIterable<Item>> {
+async function awaitFirst<Item>(items: AsyncIterable<Item>): Promise<AsyncIterable<Item>> {
   const iterator = items[Symbol.asyncIterator]()
   let first: IteratorResult<Item> | undefined = await iterator.next()
   return {
@@ -299,11 +299,11 @@ async function begun<Item>(items: AsyncIterable<Item>): Promise<AsyncIterable<It
   }
 }
 
-export async function* each<Row, Item>(rows: AsyncIterable<Row>, show: (row: Row) => Item): AsyncGenerator<Item> {
+export async function* mapRows<Row, Item>(rows: AsyncIterable<Row>, show: (row: Row) => Item): AsyncGenerator<Item> {
   for await (const row of rows) yield show(row)
 }
 
-async function* checked<Item>(app: App, route: Route, items: AsyncIterable<Item>): AsyncGenerator<Item> {
+async function* checkItems<Item>(app: App, route: Route, items: AsyncIterable<Item>): AsyncGenerator<Item> {
   for await (const item of items) {
     if (item !== heartbeat) assertItemInContract(app, route, valueOf(item))
     yield item
@@ -335,6 +335,6 @@ export async function* asLines(items: AsyncIterable<unknown>): AsyncGenerator<st
   if (!isFirst) yield '\n'
 }
 
-async function* found(items: AsyncIterable<unknown>): AsyncGenerator<object> {
+async function* withoutHeartbeats(items: AsyncIterable<unknown>): AsyncGenerator<object> {
   for await (const item of items) if (item !== heartbeat) yield Object(valueOf(item))
 }

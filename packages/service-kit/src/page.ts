@@ -66,7 +66,7 @@ export function openPage<Key>(input: PageInput, route: Route, key: z.ZodType<Key
 function readCursor<Key>(cursor: string, binding: string, key: z.ZodType<Key>): { key: Key; mark: string | undefined } {
   let value: unknown
   try {
-    value = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'), storable)
+    value = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'), assertStorable)
   } catch {
     throw refuse()
   }
@@ -78,7 +78,7 @@ function readCursor<Key>(cursor: string, binding: string, key: z.ZodType<Key>): 
 }
 
 /** PostgreSQL cannot store NUL or lone surrogates. */
-function storable(_name: string, value: unknown): unknown {
+function assertStorable(_name: string, value: unknown): unknown {
   if (typeof value === 'string' && (value.includes('\u0000') || !value.isWellFormed())) throw refuse()
   return value
 }

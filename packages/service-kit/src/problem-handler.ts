@@ -34,7 +34,7 @@ export function answerProblems(
 ): void {
   app.setNotFoundHandler(async (request, reply) => await sendProblem(request, reply, unknown(request, reply)))
   app.setErrorHandler(async (error, request, reply) => {
-    const known = isBrokenOff(request, error) ? brokenOff(error) : toProblem(error, request)
+    const known = isBrokenOff(request, error) ? brokenOffProblem(error) : toProblem(error, request)
     if (known !== undefined && checkAnswers && !isInContract(request, known.code)) {
       logger.error({ event: 'answer_not_in_contract', request_id: request.id, code: known.code })
       return await sendProblem(request, reply, problem('internal_error'))
@@ -55,7 +55,7 @@ export function isBrokenOff({ raw }: FastifyRequest, error: unknown): boolean {
   return error instanceof Error && !(error instanceof ProblemError) && error === raw.errored
 }
 
-function brokenOff(cause: unknown): ProblemError {
+function brokenOffProblem(cause: unknown): ProblemError {
   return problem('bad_request', {
     detail: 'The body is incomplete. Send the request again.',
     errors: [bodyError('broke off')],
@@ -109,7 +109,7 @@ const placeOf: Readonly<Record<string, readonly InputError[]>> = {
 
 function toProblem(error: unknown, { routeOptions }: FastifyRequest): ProblemError | undefined {
   if (error instanceof ProblemError) return error
-  if (error instanceof ServiceUnavailableError) return unavailable(error)
+  if (error instanceof ServiceUnavailableError) return unavailableProblem(error)
   if (!isFastifyError(error)) return undefined
   const code = fastifyProblems[error.code]
   if (code !== undefined)
@@ -117,7 +117,7 @@ function toProblem(error: unknown, { routeOptions }: FastifyRequest): ProblemErr
   return undefined
 }
 
-function unavailable({ service, cause }: ServiceUnavailableError): ProblemError {
+function unavailableProblem({ service, cause }: ServiceUnavailableError): ProblemError {
   return problem('service_unavailable', {
     detail: `${service} is not available. Try again in a moment.`,
     retryAfterSeconds: 1,
@@ -132,7 +132,7 @@ function isFastifyError(error: unknown): error is FastifyError {
 function detailOf(code: ProblemCode, contract: Route | undefined): string | undefined {
   switch (code) {
     case 'unsupported_media_type':
-      return howToSend(contract?.bodyMediaTypes ?? ['application/json'])
+      return describeMediaTypes(contract?.bodyMediaTypes ?? ['application/json'])
     case 'content_too_large':
       return 'The body is larger than this operation accepts.'
     default:
@@ -141,7 +141,7 @@ function detailOf(code: ProblemCode, contract: Route | undefined): string | unde
 }
 
 /** Says which Content-Type a body must have. */
-export function howToSend(mediaTypes: readonly string[]): string {
+export function describeMediaTypes(mediaTypes: readonly string[]): string {
   return `Send the body with Content-Type: ${mediaTypes.join(' or ')}.`
 }
 

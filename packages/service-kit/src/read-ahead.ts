@@ -21,7 +21,7 @@ export function readAhead(app: FastifyInstance, schema: z.ZodType, maxBytes: num
   app.removeContentTypeParser('application/json')
   app.addContentTypeParser('application/json', async ({ headers }: FastifyRequest, payload: IncomingMessage) => {
     const length = Number(headers['content-length'] ?? Infinity)
-    if (Number.isFinite(length) && length > maxBytes) throw tooLarge()
+    if (Number.isFinite(length) && length > maxBytes) throw tooLargeError()
     let early: ReadBody | undefined
     const body = await collect(payload, maxBytes, (parts, received) => {
       // Joining large texts is slow.
@@ -52,7 +52,7 @@ async function collect(
     received += part.length
     if (received > maxBytes) {
       payload.pause()
-      reject(tooLarge())
+      reject(tooLargeError())
       return
     }
     parts.push(part)
@@ -65,6 +65,6 @@ async function collect(
   return await promise
 }
 
-function tooLarge(): Error {
+function tooLargeError(): Error {
   return problem('content_too_large', { detail: 'The body is larger than this operation accepts.' })
 }

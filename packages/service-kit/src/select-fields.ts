@@ -18,10 +18,10 @@ function namesIn(query: unknown, parameter: 'fields' | 'expand'): readonly strin
 
 export function selectFields(body: unknown, fields: readonly string[] | undefined): unknown {
   if (fields === undefined) return body
-  return Array.isArray(body) ? body.map((item) => selected(item, fields)) : selected(body, fields)
+  return Array.isArray(body) ? body.map((item) => selectFieldsOfItem(item, fields)) : selectFieldsOfItem(body, fields)
 }
 
-function selected(item: unknown, fields: readonly string[]): unknown {
+function selectFieldsOfItem(item: unknown, fields: readonly string[]): unknown {
   if (typeof item !== 'object' || item === null) return item
   return Object.fromEntries(Object.entries(item).filter(([name]) => fields.includes(name)))
 }

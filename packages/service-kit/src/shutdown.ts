@@ -37,7 +37,7 @@ export function watchServer(
         app.server.closeAllConnections()
       }, withinMs)
       try {
-        if (drainMs > 0) await linger(app.server, connections, lingerMs)
+        if (drainMs > 0) await drainConnections(app.server, connections, lingerMs)
         connections.cutUnused()
         await app.close()
       } finally {
@@ -76,7 +76,7 @@ function watchConnections(server: Server): Connections {
   }
 }
 
-async function linger(server: Server, connections: Connections, mostMs: number): Promise<void> {
+async function drainConnections(server: Server, connections: Connections, mostMs: number): Promise<void> {
   // Closing the socket resets connections that wait to be accepted.
   await connections.accepted()
   const ended = new Promise<void>((resolve) => {

@@ -229,7 +229,7 @@ function namesOf(value: unknown, map: ReadonlyMap<string, Role>): readonly strin
   return map.has(value) ? [value] : value.split(' ')
 }
 
-function plain(name: string): string {
+function withoutPrefix(name: string): string {
   return name
     .toLowerCase()
     .replace(/^\//, '')
@@ -238,8 +238,8 @@ function plain(name: string): string {
 
 /** Finds a mapped name that differs only in case, a leading slash or the prefix. */
 function findNearest(names: readonly string[], map: ReadonlyMap<string, Role>): string | undefined {
-  const found = new Set(names.map(plain))
-  return [...map.keys()].find((name) => found.has(plain(name)))
+  const found = new Set(names.map(withoutPrefix))
+  return [...map.keys()].find((name) => found.has(withoutPrefix(name)))
 }
 
 /** An address counts only if the provider has verified it, because people can often edit theirs. */

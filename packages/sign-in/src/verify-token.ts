@@ -71,11 +71,12 @@ export async function inspectToken(
   if (opened.kind === 'refused') return opened
   const { provider, claims } = opened
   const given = [claims.aud ?? []].flat()
-  if (!given.some((audience) => provider.audience.includes(audience))) return refused(otherAudience(provider, claims))
+  if (!given.some((audience) => provider.audience.includes(audience))) return refuse(refuseAudience(provider, claims))
   const [seconds, tolerance] = [now / 1000, provider.clockToleranceSeconds]
   if (typeof claims.exp === 'number' && claims.exp <= seconds - tolerance)
-    return refused(expired(provider, claims, now))
-  if (typeof claims.nbf === 'number' && claims.nbf > seconds + tolerance) return refused(early(provider, claims, now))
+    return refuse(refuseExpired(provider, claims, now))
+  if (typeof claims.nbf === 'number' && claims.nbf > seconds + tolerance)
+    return refuse(refuseEarly(provider, claims, now))
   return await readPayload(opened, sources)
 }
 
@@ -89,7 +90,7 @@ interface OpenToken {
 }
 
 function openToken(text: string, providers: readonly SignInProvider[]): OpenToken | (TokenCheck & { kind: 'refused' }) {
-  if (text.length > maxTokenCharacters) return refused({ code: 'token_too_long', found: `${text.length} characters` })
+  if (text.length > maxTokenCharacters) return refuse({ code: 'token_too_long', found: `${text.length} characters` })
   const [jwt = '', ...rest] = text.split('~')
   const accessToken = rest.length === 0 ? undefined : rest.join('~')
   let claims: JWTPayload
@@ -98,38 +99,38 @@ function openToken(text: string, providers: readonly SignInProvider[]): OpenToke
     claims = decodeJwt(jwt)
     header = decodeProtectedHeader(jwt)
   } catch {
-    return refused({ code: 'not_a_jwt' })
+    return refuse({ code: 'not_a_jwt' })
   }
   const provider = providers.find(({ issuer }) => issuer === claims.iss)
   const wanted = providers.map(({ issuer }) => issuer).join(' or ')
-  if (provider === undefined) return refused({ code: 'other_issuer', found: shorten(claims.iss), wanted })
+  if (provider === undefined) return refuse({ code: 'other_issuer', found: shorten(claims.iss), wanted })
   return { kind: 'open', provider, jwt, accessToken, claims, header }
 }
 
-function refused(refusal: SignInRefusal): TokenCheck & { kind: 'refused' } {
+function refuse(refusal: SignInRefusal): TokenCheck & { kind: 'refused' } {
   return { kind: 'refused', refusal, isForged: false }
 }
 
 async function readPayload(opened: OpenToken, sources: ProviderSources): Promise<TokenCheck> {
   const { provider, accessToken, claims, header } = opened
   const { exp = Number.NaN } = claims
-  if (!(exp <= lastSecond)) return refused({ code: 'expiry_invalid', found: shorten(claims.exp) })
+  if (!(exp <= lastSecond)) return refuse({ code: 'expiry_invalid', found: shorten(claims.exp) })
   const wanted = provider.read === 'access_token' ? 'access_token' : 'id_token'
   const kind = kindOf(claims, header)
-  if (kind !== undefined && kind !== wanted) return refused({ code: 'wrong_token_kind', found: kind, wanted })
+  if (kind !== undefined && kind !== wanted) return refuse({ code: 'wrong_token_kind', found: kind, wanted })
   if (accessToken !== undefined && provider.read !== 'userinfo') {
-    return refused({ code: 'wrong_token_kind', found: 'two tokens', wanted })
+    return refuse({ code: 'wrong_token_kind', found: 'two tokens', wanted })
   }
   const { azp } = claims
   // OpenID Connect Core §3.1.3.7.
   if (wanted === 'id_token' && azp !== undefined && azp !== provider.clientId) {
-    return refused({ code: 'other_audience', read: ['/azp'], found: shorten(azp), wanted: shorten(provider.clientId) })
+    return refuse({ code: 'other_audience', read: ['/azp'], found: shorten(azp), wanted: shorten(provider.clientId) })
   }
   const found =
     provider.read === 'userinfo' ? await readClaimsOf(opened, sources) : ({ kind: 'claims', claims } satisfies Userinfo)
-  if (found.kind === 'refused') return refused(found.refusal)
+  if (found.kind === 'refused') return refuse(found.refusal)
   const reading = readClaims(provider, found.claims)
-  if (reading.kind === 'refused') return refused(reading.refusal)
+  if (reading.kind === 'refused') return refuse(reading.refusal)
   return { kind: 'valid', person: reading.person, expiresAt: exp * 1000, provider }
 }
 
@@ -161,7 +162,7 @@ function explainError(
 ): SignInRefusal {
   if (error instanceof errors.JWSSignatureVerificationFailed)
     return { code: 'signature_invalid', found: `kid ${shorten(kid)}` }
-  if (error instanceof errors.JWTExpired) return expired(provider, claims, Date.now())
+  if (error instanceof errors.JWTExpired) return refuseExpired(provider, claims, Date.now())
   if (error instanceof errors.JOSEAlgNotAllowed) {
     return { code: 'algorithm_not_accepted', found: shorten(alg), wanted: algorithms.join(', ') }
   }
@@ -171,9 +172,9 @@ function explainError(
   if (!(error instanceof errors.JWTClaimValidationFailed)) return { code: 'not_a_jwt' }
   switch (error.claim) {
     case 'aud':
-      return otherAudience(provider, claims)
+      return refuseAudience(provider, claims)
     case 'nbf':
-      return early(provider, claims, Date.now())
+      return refuseEarly(provider, claims, Date.now())
     case 'sub':
       return { code: 'subject_invalid', read: ['/sub'], found: shorten(claims.sub) }
     default:
@@ -181,16 +182,16 @@ function explainError(
   }
 }
 
-function otherAudience({ audience }: SignInProvider, { aud }: JWTPayload): SignInRefusal {
+function refuseAudience({ audience }: SignInProvider, { aud }: JWTPayload): SignInRefusal {
   return { code: 'other_audience', read: ['/aud'], found: shorten(aud), wanted: audience.map(shorten).join(' or ') }
 }
 
-function expired({ clockToleranceSeconds }: SignInProvider, { exp = 0 }: JWTPayload, now: number): SignInRefusal {
+function refuseExpired({ clockToleranceSeconds }: SignInProvider, { exp = 0 }: JWTPayload, now: number): SignInRefusal {
   const found = `expired ${Math.floor(now / 1000 - exp)} s ago`
   return { code: 'token_expired', read: ['/exp'], found, wanted: `at most ${clockToleranceSeconds} s` }
 }
 
-function early({ clockToleranceSeconds }: SignInProvider, { nbf = 0 }: JWTPayload, now: number): SignInRefusal {
+function refuseEarly({ clockToleranceSeconds }: SignInProvider, { nbf = 0 }: JWTPayload, now: number): SignInRefusal {
   const found = `valid in ${Math.ceil(nbf - now / 1000)} s`
   return { code: 'token_not_yet_valid', read: ['/nbf'], found, wanted: `at most ${clockToleranceSeconds} s` }
 }

@@ -63,8 +63,8 @@ export function parseContext(text: string): Caller | undefined {
     kind: callerKind,
     id: decodedId,
     label: decodedLabel,
-    scopes: words(scopes),
-    roles: words(roles ?? ''),
+    scopes: splitWords(scopes),
+    roles: splitWords(roles ?? ''),
   }
   return findFault(caller) === undefined ? caller : undefined
 }
@@ -96,7 +96,7 @@ function areDistinct(list: readonly string[]): boolean {
   return new Set(list).size === list.length
 }
 
-function words(text: string): readonly string[] {
+function splitWords(text: string): readonly string[] {
   return text === '' ? [] : text.split(' ')
 }
 

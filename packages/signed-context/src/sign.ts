@@ -85,23 +85,23 @@ export function createSigner(ring: KeyRing, keyName: string): Signer {
       let lines = `"@method": ${method}\n"@request-target": ${target}\n"${contextHeader}": ${context}\n"${assertionHeader}": ${assertion}\n"${requestIdHeader}": ${requestId}\n`
       if (request.contentType !== undefined) {
         names += ' "content-type"'
-        lines += line('content-type', request.contentType)
+        lines += formatLine('content-type', request.contentType)
       }
       if (request.contentLength !== undefined) {
         names += ' "content-length"'
-        lines += line('content-length', request.contentLength)
+        lines += formatLine('content-length', request.contentLength)
       }
       if (request.contentDigest !== undefined) {
         names += ' "content-digest"'
-        lines += line('content-digest', request.contentDigest)
+        lines += formatLine('content-digest', request.contentDigest)
       }
       if (request.idempotencyKey !== undefined) {
         names += ' "idempotency-key"'
-        lines += line('idempotency-key', request.idempotencyKey)
+        lines += formatLine('idempotency-key', request.idempotencyKey)
       }
       if (request.ifMatch !== undefined) {
         names += ' "if-match"'
-        lines += line('if-match', request.ifMatch)
+        lines += formatLine('if-match', request.ifMatch)
       }
       const parameters = `${names})${head}${count.toString(36)}${tail}`
       return {
@@ -112,7 +112,7 @@ export function createSigner(ring: KeyRing, keyName: string): Signer {
   }
 }
 
-function line(component: string, value: string): string {
+function formatLine(component: string, value: string): string {
   assertSignable(component, value)
   return `"${component}": ${value}\n`
 }

@@ -127,7 +127,7 @@ export function createVerifier(ring: KeyRing, keyName: string, options: Verifier
       const operator = keyName === operatorKeyName ? operatorNameOf(signer) : undefined
       const mac = signer === keyName ? macs.get(keyId) : operatorMac(operator, keyId)
       if (mac === undefined) return reject('unknown_key')
-      const message = { method, target, fields: (name: string) => occurrences(collected, name) }
+      const message = { method, target, fields: (name: string) => valuesOf(collected, name) }
       const base = signatureBase(message, covered, parameters)
       if (base === undefined) return reject('missing_header')
       // As text, because several base64 texts decode to the same bytes.
@@ -159,7 +159,7 @@ function reject(reason: SignatureRefusal): Verification {
   return { ok: false, reason }
 }
 
-function occurrences(collected: ReadonlyMap<string, string>, name: string): readonly string[] {
+function valuesOf(collected: ReadonlyMap<string, string>, name: string): readonly string[] {
   const value = collected.get(name)
   return value === undefined ? [] : [value]
 }

@@ -100,7 +100,7 @@ async function acquireFromAny(pool: Pool, { count }: Servers): Promise<PoolClien
 }
 
 /** Known before its statements are rejected. */
-export function whyLost(client: PoolClient): Error | undefined {
+export function getLossError(client: PoolClient): Error | undefined {
   return lost.get(client)
 }
 

@@ -1,7 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
 import type { PoolClient, QueryResult, QueryResultRow } from 'pg'
 import { DatabaseError } from 'pg'
-import { destroy, isAltered, whyLost } from './pool.ts'
+import { destroy, isAltered, getLossError } from './pool.ts'
 import { type Excess, type SentStatement, createLimitedQuery, createQuery } from './query.ts'
 import { socketOf } from './servers.ts'
 import { DatabaseTimeoutError, DatabaseUnavailableError, ResultTooLargeError, sqlError } from './sql-error.ts'
@@ -51,8 +51,8 @@ const setAssertionAndPlanOnce = {
   name: 'postern_set_assertion_plan_once',
   text: "select set_config('postern.assertion', $1, true), set_config('plan_cache_mode', 'force_generic_plan', true)",
 }
-const planOnce = prepared('postern_plan_once', 'set local plan_cache_mode = force_generic_plan')
-const planAsUsual = prepared('postern_plan_as_usual', 'set local plan_cache_mode = auto')
+const planOnce = toPrepared('postern_plan_once', 'set local plan_cache_mode = force_generic_plan')
+const planAsUsual = toPrepared('postern_plan_as_usual', 'set local plan_cache_mode = auto')
 
 /** For data that may be lost in a crash. A later synchronous commit makes it durable. */
 export const commitAsynchronously: Statement = {
@@ -61,16 +61,16 @@ export const commitAsynchronously: Statement = {
   values: [],
 }
 
-const commit = prepared('postern_commit', 'commit')
+const commit = toPrepared('postern_commit', 'commit')
 const rollback = { text: 'rollback' }
 
 export const begins = {
   // All statements share one snapshot. Read-only transactions never fail because of repeatable read.
-  read: prepared('postern_begin_read', 'begin isolation level repeatable read read only'),
-  write: prepared('postern_begin_write', 'begin isolation level read committed read write'),
+  read: toPrepared('postern_begin_read', 'begin isolation level repeatable read read only'),
+  write: toPrepared('postern_begin_write', 'begin isolation level read committed read write'),
 } as const
 
-function prepared(name: string, text: string): SentStatement {
+function toPrepared(name: string, text: string): SentStatement {
   return { name, text, values: [] }
 }
 
@@ -176,7 +176,7 @@ export class Session implements Tx {
   /** Returns the original failure if `error` is only its consequence. */
   reason(error: unknown): unknown {
     // After a failed BEGIN, later failures are meaningless.
-    if (this.#notBegun !== undefined && this.#notBegun !== null) return cannotBegin(this.#notBegun)
+    if (this.#notBegun !== undefined && this.#notBegun !== null) return toBeginError(this.#notBegun)
     const isConsequence = error === undefined || (error instanceof DatabaseError && error.code === consequence)
     if (!isConsequence) return error
     return this.#firstFailure ?? error ?? new DatabaseUnavailableError('the transaction was rolled back')
@@ -190,7 +190,7 @@ export class Session implements Tx {
       !this.#mayHaveLeftSomething &&
       !isAltered(this.#client) &&
       this.#outstanding === 0 &&
-      whyLost(this.#client) === undefined &&
+      getLossError(this.#client) === undefined &&
       this.#client.getTransactionStatus() === 'I'
     if (isWell) this.#client.release()
     else destroy(this.#client)
@@ -294,7 +294,7 @@ export class Session implements Tx {
   #translate(error: unknown): unknown {
     if (error instanceof DatabaseError) return error
     if (this.#timedOut) return new DatabaseTimeoutError(`no answer from the database in ${this.#timeoutMs} ms`)
-    const why = whyLost(this.#client)
+    const why = getLossError(this.#client)
     if (why instanceof DatabaseError) return why
     return why === undefined ? error : new DatabaseUnavailableError('the database connection broke', { cause: why })
   }
@@ -330,7 +330,7 @@ export class Session implements Tx {
 function ignore(): void {}
 
 /** A standby rejects transactions that write. */
-function cannotBegin(error: unknown): unknown {
+function toBeginError(error: unknown): unknown {
   if (sqlError(error).kind !== 'other') return error
   return new DatabaseUnavailableError('the database begins no transaction', { cause: error })
 }

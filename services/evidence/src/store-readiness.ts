@@ -47,7 +47,7 @@ export async function watchStore(
       isUnderWay = false
     })
     try {
-      await withinMs(attempt, probeTimeoutMs)
+      await withTimeout(attempt, probeTimeoutMs)
       wasWritable = true
       report(true)
     } catch (error) {
@@ -83,7 +83,7 @@ export async function watchStore(
   }
 }
 
-async function withinMs<T>(work: Promise<T>, timeoutMs: number): Promise<T> {
+async function withTimeout<T>(work: Promise<T>, timeoutMs: number): Promise<T> {
   const timeout = Promise.withResolvers<never>()
   const timer = setTimeout(
     () => timeout.reject(new Error(`The store did not answer within ${timeoutMs} ms.`)),

@@ -32,7 +32,7 @@ export interface Condition {
 }
 
 /** Returns no condition if the value is undefined. */
-export function when(value: unknown, sql: (parameter: string) => string): Condition[] {
+export function conditionIf(value: unknown, sql: (parameter: string) => string): Condition[] {
   return value === undefined ? [] : [{ values: [value], sql: (parameter = '') => sql(parameter) }]
 }
 
@@ -151,7 +151,7 @@ export function patternOf(text: string | undefined): string | undefined {
   return text === undefined ? undefined : `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
 }
 
-function lowered(texts: string): string {
+function lowerCaseSql(texts: string): string {
   return `any(array(select lower(named) from unnest(${texts}::text[]) as named))`
 }
 
@@ -162,9 +162,9 @@ export function ownedBy(owner: OwnerFilter | undefined): Condition[] {
     {
       values: [owner.identifiers, owner.texts, owner.names],
       sql: (identifiers = '', texts = '', names = '') =>
-        `(t.owner ->> 'person_id' = ${lowered(identifiers)} or lower(t.owner ->> 'email') = ${lowered(identifiers)}
-          or lower(t.owner ->> 'name') = ${lowered(texts)}
-          or (not t.owner ?| array['person_id', 'email'] and lower(t.owner ->> 'name') = ${lowered(names)}))`,
+        `(t.owner ->> 'person_id' = ${lowerCaseSql(identifiers)} or lower(t.owner ->> 'email') = ${lowerCaseSql(identifiers)}
+          or lower(t.owner ->> 'name') = ${lowerCaseSql(texts)}
+          or (not t.owner ?| array['person_id', 'email'] and lower(t.owner ->> 'name') = ${lowerCaseSql(names)}))`,
     },
   ]
 }

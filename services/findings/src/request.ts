@@ -1,5 +1,5 @@
 import type { CreatedBy, InputError } from '@postern/contracts'
-import { type ProblemError, type RequestInfo, notThisVersion, tagsIn, problem } from '@postern/service-kit'
+import { type ProblemError, type RequestInfo, versionProblem, tagsIn, problem } from '@postern/service-kit'
 
 type Context = RequestInfo['context']
 
@@ -29,7 +29,7 @@ export function assertVersion({ raw }: Pick<RequestInfo, 'raw'>, version: number
   if (given === undefined || given.trim() === '*') return
   const tags = tagsIn(given)
   if (tags.some((tag) => /^"(\d{1,10})\.\d{4}-\d{2}-\d{2}(?:\.[\w-]{22})?"$/.exec(tag)?.[1] === String(version))) return
-  throw notThisVersion(given)
+  throw versionProblem(given)
 }
 
 /** Version, day (UTC) and a digest of expanded parts. */

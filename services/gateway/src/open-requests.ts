@@ -218,7 +218,7 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
         continue
       }
       const age = now - request.checkedAt
-      const mayGoOn = !exchange.response.headersSent && (now < readingUntil || commitsAnyway(exchange))
+      const mayGoOn = !exchange.response.headersSent && (now < readingUntil || isCommittedAnyway(exchange))
       if (age > maxUnconfirmedMs && !mayGoOn) {
         end(request, 'auth_unavailable', unconfirmed)
       } else if (verdict === 'unknown' || age > lookUpAfterMs) {
@@ -266,7 +266,7 @@ function isWholeChange({ request, method }: Exchange): boolean {
 }
 
 /** A service commits a complete change even if the gateway ends the request, except for evidence. */
-function commitsAnyway(exchange: Exchange): boolean {
+function isCommittedAnyway(exchange: Exchange): boolean {
   return isWholeChange(exchange) && exchange.route?.upstream !== 'evidence'
 }
 

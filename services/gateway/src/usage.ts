@@ -52,7 +52,7 @@ export function createUsage(options: {
     use.lastUsedAt = now()
   }
 
-  function see({ kind, tenantId, id, label, roles, isUndecided, directory }: Principal): void {
+  function recordPerson({ kind, tenantId, id, label, roles, isUndecided, directory }: Principal): void {
     if (kind !== 'user' || isUndecided) return
     const known = people.get(`${tenantId} ${id}`)
     if (known === undefined && people.size >= maxCollected) return
@@ -63,7 +63,7 @@ export function createUsage(options: {
     people.set(`${tenantId} ${id}`, directory === undefined ? person : { ...person, directory })
   }
 
-  function gatherUsual(): void {
+  function collectUsual(): void {
     for (const principal of usual) {
       const { use } = principal
       if (use !== undefined) merge(others, `${use.keyId} ${use.address}`, use)
@@ -96,7 +96,7 @@ export function createUsage(options: {
   return {
     used: (principal, address, route) => {
       if (principal.kind !== 'api_key') {
-        see(principal)
+        recordPerson(principal)
         return
       }
       const first = principal.use
@@ -137,7 +137,7 @@ export function createUsage(options: {
     refused: refusals.add,
     signIn: signIns.add,
     flush: async () => {
-      gatherUsual()
+      collectUsual()
       const from = now()
       for (const kind of kinds) {
         if (kind.size > 0 && !(await sendCollected(kind, { keys, logger }))) break

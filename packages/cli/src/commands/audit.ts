@@ -2,7 +2,7 @@ import { type AuditEvent, auditEventSchema } from '@postern/contracts'
 import { setTimeout as wait } from 'node:timers/promises'
 import { exitCodes } from '../exit-code.ts'
 import { parseEnd } from '../expiry.ts'
-import { Failure } from '../failure.ts'
+import { CliError } from '../cli-error.ts'
 import type { KeysService } from '../keys-service.ts'
 import { printableJson } from '../printable.ts'
 import {
@@ -13,7 +13,7 @@ import {
   printJson,
   withKeysService,
 } from '../session.ts'
-import { moment, table } from '../table.ts'
+import { moment, formatTable } from '../table.ts'
 import { findTenant } from './tenants.ts'
 
 const path = '/api/v1/audit-events'
@@ -57,7 +57,7 @@ export async function listAudit(
     event.source_ip ?? '-',
     event.reason ?? '-',
   ])
-  context.print(table(['TIME', 'ACTION', 'OUTCOME', 'ACTOR', 'RESOURCE', 'ADDRESS', 'REASON'], rows))
+  context.print(formatTable(['TIME', 'ACTION', 'OUTCOME', 'ACTOR', 'RESOURCE', 'ADDRESS', 'REASON'], rows))
 }
 
 /** Prints the events, oldest first, one JSON document a line. With `follow`, until SIGINT or SIGTERM. */
@@ -81,7 +81,7 @@ export async function tailAudit(
           after = events.at(-1)?.position ?? after
           if (events.length === pageSize) continue
         } catch (error) {
-          if (!options.follow || !(error instanceof Failure) || error.exitCode !== exitCodes.unavailable) throw error
+          if (!options.follow || !(error instanceof CliError) || error.exitCode !== exitCodes.unavailable) throw error
           if (!isAway) context.note?.(`postern: ${error.message}. Trying again`)
           isAway = true
         }

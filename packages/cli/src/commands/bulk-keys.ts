@@ -7,10 +7,10 @@ import {
   keyStates,
 } from '@postern/contracts'
 import { parseEnd } from '../expiry.ts'
-import { assertWords, usage } from '../failure.ts'
+import { assertWords, usageError } from '../cli-error.ts'
 import { type OwnerOptions, parseOwner } from '../owner.ts'
 import { type CommandContext, type OutputOptions, parseAnswer, printJson, withKeysService } from '../session.ts'
-import { moment, table } from '../table.ts'
+import { moment, formatTable } from '../table.ts'
 import { keysPath as path } from './find-key.ts'
 import { findTenant } from './tenants.ts'
 
@@ -67,7 +67,7 @@ function parseSelection(options: BulkOptions): object {
   }
   const hasFilter = Object.keys(filter).length > 0
   if ((id !== undefined) === hasFilter) {
-    throw usage('select keys with --id, or with --owned-by, --label-contains, --state, --health or --unused-since')
+    throw usageError('select keys with --id, or with --owned-by, --label-contains, --state, --health or --unused-since')
   }
   return id === undefined ? { filter } : { ids: id }
 }
@@ -87,7 +87,8 @@ function parseBulkChange(action: string, options: BulkOptions): object {
   ]).get(action)
   const fields = Object.keys(given)
   const isWhole = wanted === undefined ? fields.every((field) => field === 'reason') : fields.join(' ') === wanted
-  if (!isWhole) throw usage('give revoke a --reason or nothing, shorten --expires, reassign --owner, relabel --label')
+  if (!isWhole)
+    throw usageError('give revoke a --reason or nothing, shorten --expires, reassign --owner, relabel --label')
   return { action, ...given }
 }
 
@@ -104,7 +105,7 @@ function formatPreview({ version, keys, active, used_last_day: used }: BulkPrevi
   ])
   const head = ['ID', 'LABEL', 'KEY', 'STATE', 'OWNER', 'LAST USED', 'USED IN THE LAST 24 HOURS FROM']
   const counts = `${keys.length} keys, ${active} active, ${used} used in the last 24 hours. Nothing is changed yet.`
-  return `${table(head, rows)}\n\n${counts}\nTo change them, repeat the command with --apply ${version}`
+  return `${formatTable(head, rows)}\n\n${counts}\nTo change them, repeat the command with --apply ${version}`
 }
 
 function formatReceipt({ id, changed, keys, enforcement }: BulkReceipt): string {
@@ -120,6 +121,6 @@ function formatReceipt({ id, changed, keys, enforcement }: BulkReceipt): string 
     enforcement === null
       ? ''
       : ` (gateways: ${enforcement.gateways}, confirmed: ${enforcement.confirmed}, fenced: ${enforcement.fenced})`
-  const sheetRows = table(['ID', 'LABEL', 'KEY', 'STATE', 'RESULT', 'ENFORCED'], rows)
+  const sheetRows = formatTable(['ID', 'LABEL', 'KEY', 'STATE', 'RESULT', 'ENFORCED'], rows)
   return `${sheetRows}\n\nReceipt ${id}: ${changed} of ${keys.length} keys changed${proof}`
 }

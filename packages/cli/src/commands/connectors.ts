@@ -4,11 +4,18 @@ import { type PosternClient, PosternProblem, createPosternClient } from '@poster
 import type { Connector, Run } from '@postern/contracts'
 import { internalPaths, rewrappedSchema } from '@postern/contracts/internal'
 import { describeConnectionFailure, describeForeignAnswer, describeRedirect } from '../connection-failure.ts'
-import { Failure, serverRejected, unavailable, unsuccessful, usage, withWatchedRun } from '../failure.ts'
+import {
+  CliError,
+  rejectedByServerError,
+  unavailableError,
+  contradictionError,
+  usageError,
+  withWatchedRun,
+} from '../cli-error.ts'
 import { openKeysService } from '../keys-service.ts'
 import { type CommandContext, type OutputOptions, printJson, withKeysService } from '../session.ts'
 import { readGatewaySettings, readSettings, readSyncUrl } from '../settings.ts'
-import { moment, sheet, table } from '../table.ts'
+import { moment, formatSheet, formatTable } from '../table.ts'
 import { allTenants } from './tenants.ts'
 
 export async function listConnectors(context: CommandContext, options: OutputOptions): Promise<void> {
@@ -26,7 +33,7 @@ export async function listConnectors(context: CommandContext, options: OutputOpt
     moment(last_run_at),
     moment(next_run_at),
   ])
-  context.print(table(['KEY', 'NAME', 'TYPE', 'DATASET', 'STATE', 'LAST RUN', 'NEXT RUN'], rows))
+  context.print(formatTable(['KEY', 'NAME', 'TYPE', 'DATASET', 'STATE', 'LAST RUN', 'NEXT RUN'], rows))
 }
 
 export interface RunOptions extends OutputOptions {
@@ -59,17 +66,17 @@ export function showRun(context: CommandContext, run: Run, { json }: OutputOptio
   switch (run.status) {
     case 'failed': {
       const reason = run.failure?.message ?? 'no reason was given'
-      throw unsuccessful(`the run failed: ${reason}`, { code: 'run_failed', run: run.id })
+      throw contradictionError(`the run failed: ${reason}`, { code: 'run_failed', run: run.id })
     }
     case 'needs_approval': {
       const line = 'the run exceeds a limit and needs approval; nothing has changed yet'
-      throw unsuccessful(line, { code: 'run_needs_approval', run: run.id })
+      throw contradictionError(line, { code: 'run_needs_approval', run: run.id })
     }
     case 'cancelled':
-      throw unsuccessful('the run was cancelled', { code: 'run_cancelled', run: run.id })
+      throw contradictionError('the run was cancelled', { code: 'run_cancelled', run: run.id })
     case 'partial': {
       const line = `the run was applied only in part: \`connectors errors ${run.id}\` lists what was left out`
-      throw unsuccessful(line, { code: 'run_partial', run: run.id })
+      throw contradictionError(line, { code: 'run_partial', run: run.id })
     }
     default:
   }
@@ -103,7 +110,7 @@ export async function rewrapSecrets(context: CommandContext, options: OutputOpti
     .slice(0, 20)
     .map(({ tenant, connector, name }) => `${name} of connector ${connector} (tenant ${tenant})`)
   const line = `${unreadable.length} secrets cannot be decrypted and were not changed. Add their key to the ring, or set them again: ${named.join(', ')}`
-  throw unsuccessful(line, { unreadable })
+  throw contradictionError(line, { unreadable })
 }
 
 class WatchEnded extends Error {
@@ -158,7 +165,7 @@ function number(value: number): string {
 
 export function formatRun(run: Run, further: readonly (readonly [name: string, value: string])[] = []): string {
   const { counts } = run
-  return sheet([
+  return formatSheet([
     ['run', run.id],
     ['connector', run.connector_key ?? '-'],
     ['status', run.failure === null ? run.status : `${run.status}: ${run.failure.message}`],
@@ -187,7 +194,7 @@ export async function fileBody(
 
 async function openFile(path: string): Promise<ReadableStream<Uint8Array>> {
   const found = await stat(path).catch(() => undefined)
-  if (found?.isFile() !== true) throw usage(`${path} is not a readable file`)
+  if (found?.isFile() !== true) throw usageError(`${path} is not a readable file`)
   return (await openAsBlob(path)).stream()
 }
 
@@ -200,19 +207,21 @@ export async function withGateway<T>(context: CommandContext, work: (client: Pos
   } catch (error) {
     if (!(error instanceof WatchEnded)) throw failureOf(error, url)
     const failure = failureOf(error.cause, url)
-    throw failure instanceof Failure ? withWatchedRun(failure, error.run) : failure
+    throw failure instanceof CliError ? withWatchedRun(failure, error.run) : failure
   }
 }
 
 /** Returns errors that the client did not throw unchanged. */
 export function failureOf(error: unknown, url: string): unknown {
   if (error instanceof PosternProblem) {
-    return isRedirect(error) ? unavailable(describeRedirect(new URL(url)), error) : serverRejected(error.problem)
+    return isRedirect(error)
+      ? unavailableError(describeRedirect(new URL(url)), error)
+      : rejectedByServerError(error.problem)
   }
-  if (error instanceof TypeError) return unavailable(describeConnectionFailure(error, new URL(url)), error)
-  if (error instanceof SyntaxError) return unavailable(describeForeignAnswer(new URL(url)), error)
+  if (error instanceof TypeError) return unavailableError(describeConnectionFailure(error, new URL(url)), error)
+  if (error instanceof SyntaxError) return unavailableError(describeForeignAnswer(new URL(url)), error)
   if (error instanceof DOMException && error.name === 'TimeoutError') {
-    return unavailable(`${url} did not respond in time. It may have processed the request`, error)
+    return unavailableError(`${url} did not respond in time. It may have processed the request`, error)
   }
   return error
 }
@@ -227,6 +236,6 @@ function openClient(baseUrl: string, key: string): PosternClient {
     return createPosternClient({ baseUrl, key })
   } catch {
     // Never show the value: it may be a part of a key.
-    throw usage('POSTERN_API_KEY must be a whole API key: postern_ and 49 characters')
+    throw usageError('POSTERN_API_KEY must be a whole API key: postern_ and 49 characters')
   }
 }

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { type Connector, createConnectorBodySchema, wordsOf } from '@postern/contracts'
-import { usage } from '../failure.ts'
+import { usageError } from '../cli-error.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
-import { moment, sheet } from '../table.ts'
+import { moment, formatSheet } from '../table.ts'
 import { withGateway } from './connectors.ts'
 
 export interface CreateOptions extends OutputOptions {
@@ -15,12 +15,12 @@ export interface CreateOptions extends OutputOptions {
 export async function createConnector(context: CommandContext, key: string, options: CreateOptions): Promise<void> {
   const setup = parseObject(options.config, await readText(options.config))
   const own = ['key', 'type', 'secrets'].find((name) => Object.hasOwn(setup, name))
-  if (own !== undefined) throw usage(`${options.config}: remove \`${own}\`, which is an argument of the command`)
+  if (own !== undefined) throw usageError(`${options.config}: remove \`${own}\`, which is an argument of the command`)
   const secrets = options.secrets === undefined ? {} : await readSecrets(context, options.secrets)
   const parsed = createConnectorBodySchema.safeParse({ name: key, ...setup, key, type: options.type, secrets })
   if (!parsed.success) {
     const faults = parsed.error.issues.map((issue) => `${issue.path.join('.')} ${wordsOf(issue)}`.trim())
-    throw usage(`the connector is not valid: ${faults.join('; ')}`)
+    throw usageError(`the connector is not valid: ${faults.join('; ')}`)
   }
   const made = await withGateway(context, async (client) => await client.sync.connectors.create(parsed.data))
   if (options.json) printJson(context, made)
@@ -30,13 +30,13 @@ export async function createConnector(context: CommandContext, key: string, opti
 async function readSecrets(context: CommandContext, path: string): Promise<Readonly<Record<string, unknown>>> {
   if (path !== '-') return parseObject(path, await readText(path))
   const name = 'standard input'
-  if (context.readInput === undefined) throw usage(`${name} cannot be read`)
+  if (context.readInput === undefined) throw usageError(`${name} cannot be read`)
   return parseObject(name, await context.readInput())
 }
 
 async function readText(path: string): Promise<string> {
   return await readFile(path, 'utf8').catch(() => {
-    throw usage(`${path} is not a readable file`)
+    throw usageError(`${path} is not a readable file`)
   })
 }
 
@@ -46,15 +46,15 @@ function parseObject(name: string, text: string): Readonly<Record<string, unknow
   try {
     value = JSON.parse(text)
   } catch {
-    throw usage(`${name} is not JSON`)
+    throw usageError(`${name} is not JSON`)
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw usage(`${name} must contain a JSON object`)
+    throw usageError(`${name} must contain a JSON object`)
   return { ...value }
 }
 
 function formatConnector({ id, key, name, type, dataset, secrets, next_run_at: next }: Connector): string {
-  return sheet([
+  return formatSheet([
     ['connector', id],
     ['key', key],
     ['name', name],

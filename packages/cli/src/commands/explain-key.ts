@@ -1,7 +1,7 @@
 import { type Explanation, explanationSchema } from '@postern/contracts'
-import { usage } from '../failure.ts'
+import { usageError } from '../cli-error.ts'
 import { type CommandContext, parseAnswer, printJson, withKeysService } from '../session.ts'
-import { moment, table } from '../table.ts'
+import { moment, formatTable } from '../table.ts'
 import { type KeyOptions, findKey, keysPath } from './find-key.ts'
 
 interface ExplainOptions extends KeyOptions {
@@ -16,7 +16,7 @@ export async function explainRequest(context: CommandContext, id: string, option
   const { request, method, path, address } = options
   const isAlone = method === undefined && path === undefined && address === undefined
   if (request === undefined ? path === undefined : !isAlone) {
-    throw usage('name the --path of a request, or only the id of a refused one with --request')
+    throw usageError('name the --path of a request, or only the id of a refused one with --request')
   }
   const body =
     request === undefined
@@ -48,5 +48,5 @@ function formatExplanation({ decision, status, code, steps, address, refusal, no
       ? `Checked for ${address === null ? 'any address, because the key was never used' : `the address ${address}`}.`
       : `Request ${refusal.request_id} at ${moment(refusal.at)}: ${refusal.method} ${refusal.route ?? '-'} from ${refusal.address}.`
   const present = now === null ? [] : [`Now: ${now.code === null ? now.decision : `${now.decision}: ${now.code}`}.`]
-  return [outcome, asked, ...present].join('\n') + `\n\n${table(['STEP', 'RESULT', 'DETAIL'], rows)}`
+  return [outcome, asked, ...present].join('\n') + `\n\n${formatTable(['STEP', 'RESULT', 'DETAIL'], rows)}`
 }

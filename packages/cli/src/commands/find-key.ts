@@ -1,6 +1,6 @@
 import { type ApiKey, apiKeySchema, keyValuePattern } from '@postern/contracts'
 import { exitCodes } from '../exit-code.ts'
-import { Failure, notFound, usage } from '../failure.ts'
+import { CliError, notFoundError, usageError } from '../cli-error.ts'
 import type { KeysService } from '../keys-service.ts'
 import { type CommandContext, type OutputOptions, parseAnswer, printJson, withKeysService } from '../session.ts'
 import { formatKey } from './format-key.ts'
@@ -19,12 +19,12 @@ const everyKey = new RegExp(keyValuePattern, 'g')
 export async function findKeyByValue(context: CommandContext, source: string, options: KeyOptions): Promise<void> {
   // Never show the argument: it may be a key.
   if (source !== '-')
-    throw usage('keys find reads the key from standard input: use `keys find -`, paste the key and press Ctrl-D')
-  if (context.readInput === undefined) throw usage('standard input cannot be read')
+    throw usageError('keys find reads the key from standard input: use `keys find -`, paste the key and press Ctrl-D')
+  if (context.readInput === undefined) throw usageError('standard input cannot be read')
   const values = new Set((await context.readInput()).match(everyKey))
   const [value] = values
   if (value === undefined || values.size > 1) {
-    throw usage(
+    throw usageError(
       value === undefined
         ? 'standard input contains no whole key: a key is postern_ and 49 letters and digits'
         : `standard input contains ${values.size} keys: pass one at a time`,
@@ -57,7 +57,7 @@ interface FoundKey {
 /** A request acts for one tenant, so this may search each tenant. */
 export async function findKey(service: KeysService, id: string, tenantAddress: string | undefined): Promise<FoundKey> {
   // Never show the value: it may be a key.
-  if (!uuidPattern.test(id)) throw usage('the id of a key must be a UUID; `keys list` shows it')
+  if (!uuidPattern.test(id)) throw usageError('the id of a key must be a UUID; `keys list` shows it')
   const found = await searchTenants(service, tenantAddress, async (tenantId) => {
     const { body, etag } = await service.call({ method: 'GET', target: `${keysPath}/${id.toLowerCase()}`, tenantId })
     return { key: parseAnswer(apiKeySchema, body), tenantId, etag }
@@ -74,23 +74,23 @@ async function searchTenants<T>(
   const tenants = tenantAddress === undefined ? await allTenants(service) : [await findTenant(service, tenantAddress)]
   for (let start = 0; start < tenants.length; start += tenantsAtOnce) {
     const group = tenants.slice(start, start + tenantsAtOnce)
-    const found = await Promise.all(group.map(async ({ id }) => await unlessMissing(ask(id))))
+    const found = await Promise.all(group.map(async ({ id }) => await findIfPresent(ask(id))))
     for (const hit of found) if (hit !== undefined) return hit
   }
   return undefined
 }
 
-async function unlessMissing<T>(answer: Promise<T>): Promise<T | undefined> {
+async function findIfPresent<T>(answer: Promise<T>): Promise<T | undefined> {
   try {
     return await answer
   } catch (error) {
-    if (error instanceof Failure && error.exitCode === exitCodes.notFound) return undefined
+    if (error instanceof CliError && error.exitCode === exitCodes.notFound) return undefined
     throw error
   }
 }
 
 function notFoundIn(tenantAddress: string | undefined, what: 'id' | 'value'): never {
-  throw notFound(
+  throw notFoundError(
     tenantAddress === undefined ? `no tenant has a key with this ${what}` : `the tenant has no key with this ${what}`,
   )
 }

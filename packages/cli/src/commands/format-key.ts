@@ -1,5 +1,5 @@
 import type { ApiKey } from '@postern/contracts'
-import { moment, sheet } from '../table.ts'
+import { moment, formatSheet } from '../table.ts'
 
 export function formatKey(key: ApiKey): string {
   const entries: [string, string][] = [
@@ -24,7 +24,7 @@ export function formatKey(key: ApiKey): string {
     entries.push(['revoked', `${moment(key.revoked_at)} by ${key.revoked_by?.label ?? '-'}`])
     entries.push(['reason', key.revoke_reason ?? '-'])
   }
-  return sheet(entries)
+  return formatSheet(entries)
 }
 
 function formatOwner(owner: ApiKey['owner']): string {

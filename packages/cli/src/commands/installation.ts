@@ -9,7 +9,7 @@ import {
   rotateSecret,
   rotationSteps,
 } from '@postern/installation'
-import { failed, usage } from '../failure.ts'
+import { failedError, usageError } from '../cli-error.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
 import { type Environment, readSetting } from '../settings.ts'
 
@@ -23,14 +23,14 @@ export async function migrateDatabase(
     return
   }
   const migratorUrl = await readUrl(env, 'POSTERN_MIGRATOR_URL')
-  if (migratorUrl === undefined) throw usage('set POSTERN_MIGRATOR_URL or POSTERN_MIGRATOR_URL_FILE')
+  if (migratorUrl === undefined) throw usageError('set POSTERN_MIGRATOR_URL or POSTERN_MIGRATOR_URL_FILE')
   const database = decodeURIComponent(migratorUrl.first.pathname.slice(1))
-  if (database === '') throw usage('POSTERN_MIGRATOR_URL must end with the name of the database')
+  if (database === '') throw usageError('POSTERN_MIGRATOR_URL must end with the name of the database')
   const superuserUrl = await readUrl(env, 'POSTERN_SUPERUSER_URL')
   const done = await prepareDatabase({
     database,
     migratorUrl: migratorUrl.text,
-    assertionKeys: await required(env, 'POSTERN_ASSERTION_KEYS'),
+    assertionKeys: await requireSetting(env, 'POSTERN_ASSERTION_KEYS'),
     ...(superuserUrl !== undefined && {
       superuser: {
         url: (name: string) =>
@@ -39,18 +39,18 @@ export async function migrateDatabase(
           }),
         passwords: {
           migrator: decodeURIComponent(migratorUrl.first.password),
-          keys: await required(env, 'POSTERN_PASSWORD_KEYS'),
-          findings: await required(env, 'POSTERN_PASSWORD_FINDINGS'),
-          universe: await required(env, 'POSTERN_PASSWORD_UNIVERSE'),
-          evidence: await required(env, 'POSTERN_PASSWORD_EVIDENCE'),
-          sync: await required(env, 'POSTERN_PASSWORD_SYNC'),
+          keys: await requireSetting(env, 'POSTERN_PASSWORD_KEYS'),
+          findings: await requireSetting(env, 'POSTERN_PASSWORD_FINDINGS'),
+          universe: await requireSetting(env, 'POSTERN_PASSWORD_UNIVERSE'),
+          evidence: await requireSetting(env, 'POSTERN_PASSWORD_EVIDENCE'),
+          sync: await requireSetting(env, 'POSTERN_PASSWORD_SYNC'),
         },
       },
     }),
     ...(options.retireAssertionKeys === true && { retireOtherAssertionKeys: true }),
   }).catch((error: unknown) => {
     const advice = superuserUrl !== undefined && isPermissionDenied(error) ? missingRight : ''
-    throw failed(`the database could not be updated: ${messages(error)}${advice}`, error)
+    throw failedError(`the database could not be updated: ${messages(error)}${advice}`, error)
   })
   if (options.json) {
     printJson(context, done)
@@ -88,7 +88,7 @@ function describe(database: string, passwords: Parameters<typeof describeRoles>[
   try {
     return describeRoles(database, passwords)
   } catch (error) {
-    throw usage(messages(error))
+    throw usageError(messages(error))
   }
 }
 
@@ -98,7 +98,7 @@ export async function initializeSecrets(
   options: OutputOptions & InstallationAddresses,
 ): Promise<void> {
   const folders = await initSecrets(absolute(folder), options).catch((error: unknown) => {
-    throw usage(messages(error))
+    throw usageError(messages(error))
   })
   if (options.json) printJson(context, folders)
   else for (const [component, path] of Object.entries(folders)) context.print(`${component.padEnd(10)} ${path}`)
@@ -111,12 +111,12 @@ export async function rotateSecretStep(
   options: OutputOptions & { readonly step: string },
 ): Promise<void> {
   if (!rotatableNames.includes(name))
-    throw usage(`the secret ${name} does not exist. Use one of ${rotatableNames.join(' ')}`)
+    throw usageError(`the secret ${name} does not exist. Use one of ${rotatableNames.join(' ')}`)
   const step = [...rotationSteps, 'replace' as const].find((known) => known === options.step)
   if (step === undefined)
-    throw usage(`--step must be one of ${rotationSteps.join(', ')}, or replace for password-migrator`)
+    throw usageError(`--step must be one of ${rotationSteps.join(', ')}, or replace for password-migrator`)
   await rotateSecret(absolute(folder), name, step).catch((error: unknown) => {
-    throw usage(messages(error))
+    throw usageError(messages(error))
   })
   if (options.json) printJson(context, { secret: name, step })
   else
@@ -129,9 +129,9 @@ function absolute(folder: string): string {
   return isAbsolute(folder) ? folder : resolve(folder)
 }
 
-async function required(env: Environment, name: string): Promise<string> {
+async function requireSetting(env: Environment, name: string): Promise<string> {
   const value = await readSetting(env, name)
-  if (value === undefined) throw usage(`set ${name} or ${name}_FILE`)
+  if (value === undefined) throw usageError(`set ${name} or ${name}_FILE`)
   return value
 }
 
@@ -147,7 +147,7 @@ async function readUrl(env: Environment, name: string): Promise<GivenUrl | undef
   try {
     return { text, first: new URL(parseDatabaseUrl(text).servers[0] ?? text) }
   } catch (error) {
-    throw error instanceof DatabaseUrlError ? usage(`${name} ${error.message}`) : error
+    throw error instanceof DatabaseUrlError ? usageError(`${name} ${error.message}`) : error
   }
 }
 

@@ -1,7 +1,7 @@
 import { type KeyPolicy, keyPolicySchema } from '@postern/contracts'
-import { usage } from '../failure.ts'
+import { usageError } from '../cli-error.ts'
 import { type CommandContext, type OutputOptions, parseAnswer, printJson, withKeysService } from '../session.ts'
-import { sheet } from '../table.ts'
+import { formatSheet } from '../table.ts'
 import { findTenant } from './tenants.ts'
 
 const target = '/api/v1/key-policy'
@@ -38,13 +38,13 @@ export async function keyPolicy(
 
 function parseDays(text: string): number | null {
   if (text === 'never') return null
-  if (!/^[1-9]\d{0,3}$/.test(text)) throw usage('--revoke-idle-days must be a number of days from 2, or never')
+  if (!/^[1-9]\d{0,3}$/.test(text)) throw usageError('--revoke-idle-days must be a number of days from 2, or never')
   return Number(text)
 }
 
 function formatPolicy(policy: KeyPolicy): string {
   const { required_addresses: networks, most_keys: most, revoke_idle_days: idle } = policy
-  return sheet([
+  return formatSheet([
     ['longest life', `${policy.max_key_days} days`],
     ['rotation age', `${policy.rotation_days} days`],
     ['idle keys', idle === null ? 'not revoked' : `revoked after ${idle} days`],

@@ -1,7 +1,7 @@
 import { type ApiKey, type ApiKeyUsage, apiKeyEventSchema, apiKeySchema, apiKeyUsageSchema } from '@postern/contracts'
 import type { KeysService } from '../keys-service.ts'
 import { parseAnswer } from '../session.ts'
-import { moment, table } from '../table.ts'
+import { moment, formatTable } from '../table.ts'
 import { keysPath } from './find-key.ts'
 
 interface RotatedPair {
@@ -32,7 +32,7 @@ export async function findRotation(
 
 export function formatRotation({ old, successor }: RotatedPair): string {
   const rows = [rowOf('old key', old), rowOf('new key', successor)]
-  return table(['ROTATION', 'ID', 'LAST USED', 'EXPIRES', 'ACCEPTED IN 30 DAYS', 'REFUSED'], rows)
+  return formatTable(['ROTATION', 'ID', 'LAST USED', 'EXPIRES', 'ACCEPTED IN 30 DAYS', 'REFUSED'], rows)
 }
 
 /** Among the newest 200 events, as a key has one active successor at most. */

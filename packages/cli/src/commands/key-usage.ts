@@ -1,6 +1,6 @@
 import { type ApiKeyUsage, apiKeySchema, apiKeyUsageSchema } from '@postern/contracts'
 import { type CommandContext, parseAnswer, printJson, withKeysService } from '../session.ts'
-import { moment, table } from '../table.ts'
+import { moment, formatTable } from '../table.ts'
 import { type KeyOptions, findKey, keysPath } from './find-key.ts'
 
 /** Shows where a key was used in the last 30 days, and what was refused. */
@@ -60,14 +60,14 @@ function formatUsage({
     String(each.requests),
     String(each.refusals),
   ])
-  if (places.length > 0) parts.push(table(['ADDRESS', 'FIRST SEEN', 'LAST SEEN', 'ACCEPTED', 'REFUSED'], places))
+  if (places.length > 0) parts.push(formatTable(['ADDRESS', 'FIRST SEEN', 'LAST SEEN', 'ACCEPTED', 'REFUSED'], places))
   const reasons = refused.map(({ code, route, refusals: count, last_refused_at: at }) => [
     code,
     route ?? '-',
     String(count),
     moment(at),
   ])
-  if (reasons.length > 0) parts.push(table(['REASON', 'ROUTE', 'REFUSED', 'LAST'], reasons))
+  if (reasons.length > 0) parts.push(formatTable(['REASON', 'ROUTE', 'REFUSED', 'LAST'], reasons))
   if (other > 0) parts.push(`Without address and route, because too many were refused on one day: ${other}.`)
   const rows = last.map(({ at, code, method, route, address, request_id: request }) => [
     moment(at),
@@ -76,6 +76,6 @@ function formatUsage({
     address,
     request,
   ])
-  if (rows.length > 0) parts.push(table(['AT', 'REASON', 'REQUEST', 'FROM', 'REQUEST ID'], rows))
+  if (rows.length > 0) parts.push(formatTable(['AT', 'REASON', 'REQUEST', 'FROM', 'REQUEST ID'], rows))
   return parts.join('\n\n')
 }

@@ -12,7 +12,7 @@ import {
 } from '@postern/contracts'
 import { parseEnd, parseExpiry } from '../expiry.ts'
 import { type OwnerOptions, parseOwner } from '../owner.ts'
-import { assertWords, usage } from '../failure.ts'
+import { assertWords, usageError } from '../cli-error.ts'
 import {
   type CommandContext,
   type OutputOptions,
@@ -21,7 +21,7 @@ import {
   printJson,
   withKeysService,
 } from '../session.ts'
-import { moment, table } from '../table.ts'
+import { moment, formatTable } from '../table.ts'
 import { type KeyOptions, findKey, keysPath as path } from './find-key.ts'
 import { formatKey } from './format-key.ts'
 import { findRotation, formatRotation } from './key-rotation.ts'
@@ -108,7 +108,7 @@ export async function listKeys(
     moment(key.expires_at),
     moment(key.last_used_at),
   ])
-  context.print(table(['ID', 'LABEL', 'KEY', 'STATE', 'OWNER', 'SCOPES', 'EXPIRES', 'LAST USED'], rows))
+  context.print(formatTable(['ID', 'LABEL', 'KEY', 'STATE', 'OWNER', 'SCOPES', 'EXPIRES', 'LAST USED'], rows))
 }
 
 export async function showHealth(
@@ -123,7 +123,7 @@ export async function showHealth(
   if (options.json) printJson(context, health)
   else
     context.print(
-      table(
+      formatTable(
         ['REASON', 'KEYS'],
         health.reasons.map(({ reason, keys }) => [reason, String(keys)]),
       ),
@@ -163,7 +163,7 @@ export async function updateKey(
     ...(address === undefined ? {} : { allowed_addresses: address }),
     ...(expires === undefined ? {} : { expires_at: parseEnd(expires) }),
   }
-  if (Object.keys(body).length === 0) throw usage('name what to change, such as --label or --owner')
+  if (Object.keys(body).length === 0) throw usageError('name what to change, such as --label or --owner')
   const key = await withKeysService(context.env, async (service) => {
     const { key: current, tenantId, etag } = await findKey(service, id, options.tenant)
     const { body: changed } = await service.call({
@@ -221,7 +221,7 @@ export async function rotateKey(
   },
 ): Promise<void> {
   const { overlap = '24h', overlapFrom = 'rotation', expires, scope } = options
-  if (!/^(?:0|[1-9][0-9]{0,3})[smhd]$/.test(overlap)) throw usage('--overlap must be 0s to 7d, such as 90m or 24h')
+  if (!/^(?:0|[1-9][0-9]{0,3})[smhd]$/.test(overlap)) throw usageError('--overlap must be 0s to 7d, such as 90m or 24h')
   assertWords('--overlap-from', [overlapFrom], ['rotation', 'first_use'])
   if (expires !== undefined) assertWords('--expires', [expires], ['30d', '90d', '1y'])
   if (scope !== undefined) assertWords('--scope', scope, grantableScopes)
@@ -256,7 +256,7 @@ export async function listKeyEvents(
     return await listAll(service, { tenantId }, { ...list, limit })
   })
   if (options.json) printJson(context, events)
-  else context.print(table(['AT', 'EVENT', 'BY', 'FROM', 'DETAIL'], events.map(rowOf)))
+  else context.print(formatTable(['AT', 'EVENT', 'BY', 'FROM', 'DETAIL'], events.map(rowOf)))
 }
 
 function printCreated(context: CommandContext, created: CreatedApiKey, { json }: OutputOptions): void {

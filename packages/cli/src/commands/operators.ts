@@ -1,12 +1,12 @@
 import { createOperatorCredential, isOperatorName } from '@postern/signed-context'
-import { usage } from '../failure.ts'
+import { usageError } from '../cli-error.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
 import { readOperatorRing } from '../settings.ts'
 
 /** Derives a credential from the shared ring, without sending or storing anything. */
 export async function createOperator(context: CommandContext, name: string, { json }: OutputOptions): Promise<void> {
   if (!isOperatorName(name)) {
-    throw usage(
+    throw usageError(
       'the name of an operator must be 1 to 23 of a-z, 0-9 and -, beginning with a letter, and not operator or system',
     )
   }

@@ -1,6 +1,6 @@
 import { reportLeakedKeys } from '@postern/client'
 import { keyValuePattern, maxLeakedKeys } from '@postern/contracts'
-import { usage } from '../failure.ts'
+import { usageError } from '../cli-error.ts'
 import { printable } from '../printable.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
 import { readGatewayUrl } from '../settings.ts'
@@ -12,14 +12,16 @@ const everyKey = new RegExp(keyValuePattern, 'g')
 export async function reportLeak(context: CommandContext, source: string, options: OutputOptions): Promise<void> {
   // Never show the argument: it may be a key.
   if (source !== '-') {
-    throw usage('keys report-leak reads from standard input: use `keys report-leak -`, paste the keys and press Ctrl-D')
+    throw usageError(
+      'keys report-leak reads from standard input: use `keys report-leak -`, paste the keys and press Ctrl-D',
+    )
   }
-  if (context.readInput === undefined) throw usage('standard input cannot be read')
+  if (context.readInput === undefined) throw usageError('standard input cannot be read')
   const values = [...new Set((await context.readInput()).match(everyKey))]
   if (values.length === 0)
-    throw usage('standard input contains no whole key: a key is postern_ and 49 letters and digits')
+    throw usageError('standard input contains no whole key: a key is postern_ and 49 letters and digits')
   if (values.length > maxLeakedKeys)
-    throw usage(`standard input contains ${values.length} keys: report at most ${maxLeakedKeys} at a time`)
+    throw usageError(`standard input contains ${values.length} keys: report at most ${maxLeakedKeys} at a time`)
   const baseUrl = await readGatewayUrl(context.env)
   const receipt = await reportLeakedKeys({ baseUrl }, values).catch((error: unknown) => {
     throw failureOf(error, baseUrl)

@@ -1,8 +1,8 @@
 import type { PosternClient } from '@postern/client'
 import type { ConnectorTest, MissingRow, Run, RunError } from '@postern/contracts'
-import { unsuccessful } from '../failure.ts'
+import { contradictionError } from '../cli-error.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
-import { moment, table } from '../table.ts'
+import { moment, formatTable } from '../table.ts'
 import { fileBody, formatRun, showRun, watch, withGateway } from './connectors.ts'
 
 export async function testConnector(
@@ -25,9 +25,9 @@ export async function testConnector(
         ? errors.map(({ field, message }) => `${field ?? 'the row'} ${message}`).join('; ')
         : JSON.stringify(mapped),
     ])
-    context.print(table(['ROW', 'BECOMES'], rows))
+    context.print(formatTable(['ROW', 'BECOMES'], rows))
   }
-  if (faulty > 0) throw unsuccessful(`${faulty} of the first ${found.rows.length} rows cannot be imported`, {})
+  if (faulty > 0) throw contradictionError(`${faulty} of the first ${found.rows.length} rows cannot be imported`, {})
 }
 
 export async function listRuns(
@@ -52,7 +52,7 @@ export async function listRuns(
     String(counts.applied),
     moment(at),
   ])
-  context.print(table(['RUN', 'CONNECTOR', 'STATUS', 'MODE', 'READ', 'APPLIED', 'BEGUN'], rows))
+  context.print(formatTable(['RUN', 'CONNECTOR', 'STATUS', 'MODE', 'READ', 'APPLIED', 'BEGUN'], rows))
 }
 
 const maxShown = 20
@@ -92,7 +92,7 @@ export async function listMissing(context: CommandContext, key: string, { json }
     return
   }
   const rows = missing.map(({ source_key: source, missing_since: since }: MissingRow) => [source, moment(since)])
-  context.print(table(['KEY', 'MISSING SINCE'], rows))
+  context.print(formatTable(['KEY', 'MISSING SINCE'], rows))
 }
 
 export async function listRunErrors(context: CommandContext, run: string, { json }: OutputOptions): Promise<void> {
@@ -112,7 +112,7 @@ function errorTable(errors: readonly RunError[]): string {
     severity === 'warning' ? `warning: ${message}` : message,
     value ?? '-',
   ])
-  return table(['ROW', 'KEY', 'FIELD', 'PROBLEM', 'VALUE'], rows)
+  return formatTable(['ROW', 'KEY', 'FIELD', 'PROBLEM', 'VALUE'], rows)
 }
 
 export interface DecisionOptions extends OutputOptions {

@@ -1,6 +1,6 @@
 import { basename, dirname } from 'node:path'
 import { maskKeys } from '@postern/api-key'
-import { Failure, unavailable } from '../failure.ts'
+import { CliError, unavailableError } from '../cli-error.ts'
 import { exitCodes } from '../exit-code.ts'
 import { printable } from '../printable.ts'
 import { type Leak, scanPath } from '../scan-files.ts'
@@ -46,9 +46,9 @@ export async function scanKeys(
   if (count > 0) {
     const what = count === 1 ? 'found one key' : `found ${count} keys`
     const line = `${what}: revoke each, then remove it. \`keys find -\` shows whose it is`
-    throw new Failure(exitCodes.unexpected, line, { code: 'keys_found', detail: line, count })
+    throw new CliError(exitCodes.unexpected, line, { code: 'keys_found', detail: line, count })
   }
-  if (unreadCount > 0) throw unavailable('found no key, but not everything could be scanned')
+  if (unreadCount > 0) throw unavailableError('found no key, but not everything could be scanned')
 }
 
 function lineOf({ path, line, masked, object }: Leak): string {

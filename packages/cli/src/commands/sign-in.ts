@@ -14,12 +14,12 @@ import {
   verifyToken,
 } from '@postern/sign-in'
 import { decodeJwt } from 'jose'
-import { Failure, unavailable, usage } from '../failure.ts'
+import { CliError, unavailableError, usageError } from '../cli-error.ts'
 import { describeFailure, obtainToken } from '../obtain-token.ts'
 import { exitCodes } from '../exit-code.ts'
 import { type CommandContext, type OutputOptions, printJson, withKeysService } from '../session.ts'
 import { readSetting } from '../settings.ts'
-import { sheet } from '../table.ts'
+import { formatSheet } from '../table.ts'
 import { readWholeText } from '../text-file.ts'
 import { allTenants } from './tenants.ts'
 
@@ -63,7 +63,7 @@ export async function checkSignIn(context: CommandContext, options: CheckOptions
   } catch (error) {
     const why = error instanceof Error ? error.message : 'unknown'
     const line = `the keys or the userinfo of the provider cannot be read: ${why}. Check the issuer and the network`
-    throw unavailable(line, error)
+    throw unavailableError(line, error)
   }
   const { claims: ofToken, provider } = readUnverified(token, providers)
   const claims = userinfo ?? ofToken
@@ -79,12 +79,12 @@ export async function checkSignIn(context: CommandContext, options: CheckOptions
   if (options.json) printJson(context, report)
   else {
     context.print(`provider: ${provider?.name ?? 'none of the settings'}`)
-    if (masked.length > 0) context.print(`\nclaims, masked:\n${sheet(masked)}`)
-    if (read.length > 0) context.print(`\nPostern reads:\n${sheet(read)}`)
+    if (masked.length > 0) context.print(`\nclaims, masked:\n${formatSheet(masked)}`)
+    if (read.length > 0) context.print(`\nPostern reads:\n${formatSheet(read)}`)
   }
   if (refusal === undefined) return
   const line = `nobody is signed in: ${explainRefusal(refusal)} (${refusal.code})`
-  throw new Failure(exitCodes.unexpected, line, { ...refusal, detail: line })
+  throw new CliError(exitCodes.unexpected, line, { ...refusal, detail: line })
 }
 
 /** The ids and slugs of all tenants. Undefined without the operator's settings. */
@@ -99,7 +99,7 @@ function assertTenantsExist(providers: readonly SignInProvider[], tenants: Reado
   if (unknown.length === 0) return
   const places = unknown.map(({ path, reference }) => `${path} names ${reference}`)
   const line = `the sign-in file names tenants that do not exist. Create them, or correct the file: ${places.join('; ')}`
-  throw new Failure(exitCodes.unexpected, line, { code: 'tenant_unknown', detail: line })
+  throw new CliError(exitCodes.unexpected, line, { code: 'tenant_unknown', detail: line })
 }
 
 /** Why nobody is signed in. The gateway refuses a person if none of the tenants exists. */
@@ -117,7 +117,7 @@ function chooseProvider(providers: readonly SignInProvider[], name: string | und
   const known = providers.map((provider) => provider.name).join(', ')
   const [first, ...others] = providers
   const found = name === undefined && others.length === 0 ? first : providers.find((each) => each.name === name)
-  if (found === undefined) throw usage(`choose one with --provider: ${known}`)
+  if (found === undefined) throw usageError(`choose one with --provider: ${known}`)
   return found
 }
 
@@ -136,7 +136,7 @@ async function signIn(context: CommandContext, provider: SignInProvider, options
     })
   } catch (error) {
     const line = `nobody is signed in: ${describeFailure(error)}`
-    throw new Failure(exitCodes.unexpected, line, { code: 'sign_in_failed', detail: line }, error)
+    throw new CliError(exitCodes.unexpected, line, { code: 'sign_in_failed', detail: line }, error)
   }
 }
 
@@ -150,9 +150,10 @@ async function readProviders({ env }: CommandContext): Promise<readonly SignInPr
   try {
     providers = readSignIn(values)
   } catch (error) {
-    throw usage(error instanceof Error ? error.message : 'the settings of the sign-in cannot be read')
+    throw usageError(error instanceof Error ? error.message : 'the settings of the sign-in cannot be read')
   }
-  if (providers.length === 0) throw usage('no provider is configured. Set POSTERN_SIGN_IN_FILE or POSTERN_OIDC_ISSUER')
+  if (providers.length === 0)
+    throw usageError('no provider is configured. Set POSTERN_SIGN_IN_FILE or POSTERN_OIDC_ISSUER')
   return providers
 }
 

@@ -6,7 +6,7 @@ import {
   tenantSchema,
   tenantSlugSchema,
 } from '@postern/contracts/internal'
-import { notFound, usage } from '../failure.ts'
+import { notFoundError, usageError } from '../cli-error.ts'
 import type { KeysService } from '../keys-service.ts'
 import {
   type CommandContext,
@@ -16,7 +16,7 @@ import {
   printJson,
   withKeysService,
 } from '../session.ts'
-import { moment, sheet, table } from '../table.ts'
+import { moment, formatSheet, formatTable } from '../table.ts'
 
 const tenantListSchema = tenantSchema.array()
 const changedTenantSchema = tenantSchema.extend({ enforcement: enforcementSchema.nullable() })
@@ -47,7 +47,7 @@ export async function listTenants(context: CommandContext, options: OutputOption
     return
   }
   const rows = tenants.map(({ slug, name, status, created_at, id }) => [slug, name, status, moment(created_at), id])
-  context.print(table(['SLUG', 'NAME', 'STATUS', 'CREATED', 'ID'], rows))
+  context.print(formatTable(['SLUG', 'NAME', 'STATUS', 'CREATED', 'ID'], rows))
 }
 
 export async function showTenant(context: CommandContext, address: string, options: OutputOptions): Promise<void> {
@@ -69,7 +69,7 @@ export async function updateTenant(
     ...(tenantLimit === undefined ? {} : { tenant_limit: tenantLimit }),
   }
   if (Object.keys(body).length === 0) {
-    throw usage('pass --name, --key-limit or --tenant-limit')
+    throw usageError('pass --name, --key-limit or --tenant-limit')
   }
   const result = await withKeysService(context.env, async (service) => {
     const found = await findTenant(service, address)
@@ -103,7 +103,7 @@ export async function listTenantEvents(
   const rows = events.map(({ at, type, operator, name, key_limit, tenant_limit }) => {
     return [moment(at), type, operator ?? '-', name, String(key_limit), String(tenant_limit)]
   })
-  context.print(table(['AT', 'EVENT', 'BY', 'NAME', 'KEY LIMIT', 'TENANT LIMIT'], rows))
+  context.print(formatTable(['AT', 'EVENT', 'BY', 'NAME', 'KEY LIMIT', 'TENANT LIMIT'], rows))
 }
 
 /** Suspends or resumes a tenant, and returns when every gateway uses the change. */
@@ -141,17 +141,17 @@ export async function findTenant(service: KeysService, address: string): Promise
   const wanted = address.toLowerCase()
   const tenants = await allTenants(service)
   const tenant = tenants.find(({ slug, id }) => slug === wanted || id === wanted)
-  if (tenant === undefined) throw notFound('the tenant does not exist. `tenants list` shows all tenants')
+  if (tenant === undefined) throw notFoundError('the tenant does not exist. `tenants list` shows all tenants')
   return tenant
 }
 
 function assertSlug(slug: string): void {
   if (tenantSlugSchema.safeParse(slug).success) return
-  throw usage('a slug must be 2 to 63 of a-z, 0-9 and -, beginning with a letter')
+  throw usageError('a slug must be 2 to 63 of a-z, 0-9 and -, beginning with a letter')
 }
 
 function formatTenant({ id, slug, name, status, key_limit, tenant_limit, created_at }: Tenant): string {
-  return sheet([
+  return formatSheet([
     ['slug', slug],
     ['name', name],
     ['status', status],

@@ -1,6 +1,6 @@
 import { logCheckpointSchema, problemSchema } from '@postern/contracts'
 import { type ExportReport, verifyExport } from '@postern/log-chain'
-import { unsuccessful, usage } from '../failure.ts'
+import { contradictionError, usageError } from '../cli-error.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
 import { readLines, readWholeText } from '../text-file.ts'
 
@@ -14,10 +14,10 @@ export async function verifyLog(
 ): Promise<void> {
   const checkpoints = checkpointsOf(options.checkpoints, await readWholeText(options.checkpoints))
   // Anyone can compute a new chain; only a signed checkpoint proves its entries.
-  if (checkpoints.length === 0) throw usage(`${options.checkpoints} contains no checkpoint`)
+  if (checkpoints.length === 0) throw usageError(`${options.checkpoints} contains no checkpoint`)
   const keys = keySetOf(await readWholeText(options.jwks))
   if (keys === undefined)
-    throw usage(`${options.jwks} is not a JWKS. Save the response of GET /api/v1/remediation-log/keys`)
+    throw usageError(`${options.jwks} is not a JWKS. Save the response of GET /api/v1/remediation-log/keys`)
   const report = await verifyExport(
     assertExport(path, readLines(path)),
     checkpoints.map(({ jws }) => jws),
@@ -51,7 +51,7 @@ export async function verifyLog(
       ...(unlisted === 0 ? [] : [`and ${unlisted} more lines of ${path}`]),
       ...faults.slice(entries.length).map(sentenceOf),
     ].join('; ')
-    throw unsuccessful(line, { faults, more_faults: report.moreFaults, ...counts, root: report.root })
+    throw contradictionError(line, { faults, more_faults: report.moreFaults, ...counts, root: report.root })
   }
   if (options.json) printJson(context, { is_intact: true, ...counts, root: report.root })
   else {
@@ -95,7 +95,7 @@ function checkpointsOf(path: string, text: string): { jws: string; line: number 
     if (trimmed === '') return []
     const jws = jwsOf(trimmed)
     if (jws === undefined) {
-      throw usage(`${path} line ${index + 1} is not a checkpoint. Put one on each line: a JWS or an API response`)
+      throw usageError(`${path} line ${index + 1} is not a checkpoint. Put one on each line: a JWS or an API response`)
     }
     return [{ jws, line: index + 1 }]
   })
@@ -121,8 +121,8 @@ async function* assertExport(path: string, lines: AsyncIterable<string>): AsyncG
   for await (const line of lines) {
     if (isFirst && line.trim() !== '') {
       isFirst = false
-      const form = otherForm(line.trim())
-      if (form !== undefined) throw usage(`${path} ${form}`)
+      const form = describeOtherForm(line.trim())
+      if (form !== undefined) throw usageError(`${path} ${form}`)
     }
     yield line
   }
@@ -131,7 +131,7 @@ async function* assertExport(path: string, lines: AsyncIterable<string>): AsyncG
 const howToExport = 'Export the log with the header `Accept: application/x-ndjson`'
 
 /** Returns undefined if the first line can be from an export. */
-function otherForm(line: string): string | undefined {
+function describeOtherForm(line: string): string | undefined {
   if (line.startsWith('[')) return `is a page of JSON, not the whole log. ${howToExport}`
   if (line === '{')
     return 'is JSON over several lines. Each entry must be on a line of its own: `jq -c . FILE` writes it so'

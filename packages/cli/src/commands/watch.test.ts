@@ -1,7 +1,7 @@
 import { PosternProblem } from '@postern/client'
 import { type Run, runCountsSchema, runSchema } from '@postern/contracts'
 import { expect, test } from 'vitest'
-import { Failure } from '../failure.ts'
+import { CliError } from '../cli-error.ts'
 import { withGateway, watch } from './connectors.ts'
 
 const id = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'
@@ -43,7 +43,7 @@ async function lose(error: Error, json?: true) {
   try {
     await withGateway(context, async () => await watch(context, { follow }, begun, options))
   } catch (failure) {
-    if (failure instanceof Failure) return { said, failure }
+    if (failure instanceof CliError) return { said, failure }
     throw failure
   }
   return expect.fail('nothing was thrown')

@@ -6,7 +6,7 @@ import {
   webhookSubscriptions,
 } from '@postern/contracts'
 import { readFile } from 'node:fs/promises'
-import { usage } from '../failure.ts'
+import { usageError } from '../cli-error.ts'
 import { type KeysRequest, type KeysService, openKeysService } from '../keys-service.ts'
 import {
   type CommandContext,
@@ -17,7 +17,7 @@ import {
   withKeysService,
 } from '../session.ts'
 import { readSettings, readSyncUrl } from '../settings.ts'
-import { moment, sheet, table } from '../table.ts'
+import { moment, formatSheet, formatTable } from '../table.ts'
 import { findTenant } from './tenants.ts'
 
 const path = '/api/v1/webhooks'
@@ -92,13 +92,13 @@ export async function listWebhooks(context: CommandContext, options: TenantOptio
     moment(each.last_delivered_at),
     each.last_error ?? '-',
   ])
-  context.print(table(['ID', 'URL', 'STATE', 'EVENTS', 'WAITING', 'LAST DELIVERED', 'LAST ERROR'], rows))
+  context.print(formatTable(['ID', 'URL', 'STATE', 'EVENTS', 'WAITING', 'LAST DELIVERED', 'LAST ERROR'], rows))
 }
 
 function assertEvents(events: readonly string[]): void {
   const unknown = events.filter((name) => !webhookSubscriptions.includes(name))
   if (unknown.length === 0) return
-  throw usage(`--event has the unknown value ${unknown.join(', ')}. Known: ${webhookSubscriptions.join(' ')}`)
+  throw usageError(`--event has the unknown value ${unknown.join(', ')}. Known: ${webhookSubscriptions.join(' ')}`)
 }
 
 /** Changes what is given. */
@@ -114,7 +114,7 @@ export async function updateWebhook(
     ...(events === undefined ? {} : { events }),
     ...(description === undefined ? {} : { description }),
   }
-  if (Object.keys(change).length === 0) throw usage('pass --url, --event or --description')
+  if (Object.keys(change).length === 0) throw usageError('pass --url, --event or --description')
   await changeWebhook(context, id, change, options)
 }
 
@@ -225,11 +225,11 @@ export async function listDeliveries(
     moment(each.last_attempt_at),
     each.error ?? '-',
   ])
-  context.print(table(['ID', 'TYPE', 'RESOURCE', 'STATE', 'ATTEMPTS', 'STATUS', 'LAST ATTEMPT', 'ERROR'], rows))
+  context.print(formatTable(['ID', 'TYPE', 'RESOURCE', 'STATE', 'ATTEMPTS', 'STATUS', 'LAST ATTEMPT', 'ERROR'], rows))
 }
 
 function formatWebhook(webhook: Webhook): string {
-  return sheet([
+  return formatSheet([
     ['id', webhook.id],
     ['url', webhook.url],
     ['state', webhook.state],

@@ -86,14 +86,14 @@ function queryValue(value: unknown): string {
 function answerText(text: string, headers: Headers): string {
   const value: unknown = text === '' ? null : JSON.parse(text)
   const etag = headers.get('etag')
-  if (!Array.isArray(value)) return bounded(etag === null ? { value } : { value, etag })
+  if (!Array.isArray(value)) return limitText(etag === null ? { value } : { value, etag })
   const items: readonly unknown[] = value
   const total = headers.get('x-total-count')
-  return boundedList(items, { ...(total === null ? {} : { total: Number(total) }), ...nextPage(headers) })
+  return limitList(items, { ...(total === null ? {} : { total: Number(total) }), ...nextPage(headers) })
 }
 
 /** Leaves out whole items, and with them the cursor, which would skip them. */
-function boundedList(items: readonly unknown[], more: Readonly<Record<string, unknown>>): string {
+function limitList(items: readonly unknown[], more: Readonly<Record<string, unknown>>): string {
   const whole = JSON.stringify({ items, ...more })
   if (whole.length <= maxText) return whole
   let kept = 0
@@ -105,7 +105,7 @@ function boundedList(items: readonly unknown[], more: Readonly<Record<string, un
   return JSON.stringify({ items: items.slice(0, kept), note })
 }
 
-function bounded(value: unknown): string {
+function limitText(value: unknown): string {
   const text = JSON.stringify(value)
   if (text.length <= maxText) return text
   const note = 'The answer is too long and was cut. Ask for fewer fields, or for a part of it.'

@@ -37,8 +37,8 @@ export function readTools(): AgentTool[] {
 }
 
 function toolOf(document: Json, method: string, path: string, operation: Json): AgentTool {
-  const parameters = asList(operation['parameters']).map((each) => asJson(inlined(each, document)))
-  const content = Object.entries(asJson(asJson(inlined(operation['requestBody'], document))['content']))
+  const parameters = asList(operation['parameters']).map((each) => asJson(inlineReferences(each, document)))
+  const content = Object.entries(asJson(asJson(inlineReferences(operation['requestBody'], document))['content']))
   const [bodyMediaType, media] = content[0] ?? []
   const body = asJson(asJson(media)['schema'])
   const required = parameters.filter((each) => each['required'] === true).map(argumentNameOf)
@@ -77,10 +77,11 @@ function scopesOf(required: unknown): string[] {
 }
 
 /** Many clients cannot follow references. None of the schemas that agents send contains itself. */
-function inlined(value: unknown, document: Json): unknown {
-  if (Array.isArray(value)) return asList(value).map((each) => inlined(each, document))
+function inlineReferences(value: unknown, document: Json): unknown {
+  if (Array.isArray(value)) return asList(value).map((each) => inlineReferences(each, document))
   if (typeof value !== 'object' || value === null) return value
   const { $ref, ...more } = asJson(value)
-  if (typeof $ref === 'string') return { ...asJson(inlined(resolveReference(value, document), document)), ...more }
-  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, inlined(each, document)]))
+  if (typeof $ref === 'string')
+    return { ...asJson(inlineReferences(resolveReference(value, document), document)), ...more }
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, inlineReferences(each, document)]))
 }

@@ -46,7 +46,7 @@ function isDay(day: string): boolean {
   return !Number.isNaN(at) && new Date(at).toISOString().startsWith(day)
 }
 
-function some<T extends z.ZodType>(item: T) {
+function nonEmptyList<T extends z.ZodType>(item: T) {
   return z.array(item).min(1)
 }
 
@@ -56,7 +56,7 @@ export const poamPropertySchema = z
 export type PoamProperty = z.infer<typeof poamPropertySchema>
 
 const originSchema = z.strictObject({
-  actors: some(z.strictObject({ type: z.enum(['tool', 'assessment-platform', 'party']), 'actor-uuid': uuid })),
+  actors: nonEmptyList(z.strictObject({ type: z.enum(['tool', 'assessment-platform', 'party']), 'actor-uuid': uuid })),
 })
 
 export const poamPartySchema = z
@@ -64,7 +64,7 @@ export const poamPartySchema = z
     uuid,
     type: z.enum(['person', 'organization']),
     name: word.optional(),
-    'email-addresses': some(email).optional(),
+    'email-addresses': nonEmptyList(email).optional(),
     remarks: markup.optional(),
   })
   .meta({ id: 'OscalParty' })
@@ -76,16 +76,16 @@ export const poamMetadataSchema = z
     'last-modified': moment,
     version: word,
     'oscal-version': z.literal(oscalVersion),
-    roles: some(z.strictObject({ id: token, title: markupLine })),
-    parties: some(poamPartySchema),
+    roles: nonEmptyList(z.strictObject({ id: token, title: markupLine })),
+    parties: nonEmptyList(poamPartySchema),
     remarks: markup.optional(),
   })
   .meta({ id: 'OscalMetadata' })
 export type PoamMetadata = z.infer<typeof poamMetadataSchema>
 
-const relatedObservations = some(z.strictObject({ 'observation-uuid': uuid }))
-const relatedRisks = some(z.strictObject({ 'risk-uuid': uuid }))
-const properties = some(poamPropertySchema)
+const relatedObservations = nonEmptyList(z.strictObject({ 'observation-uuid': uuid }))
+const relatedRisks = nonEmptyList(z.strictObject({ 'risk-uuid': uuid }))
+const properties = nonEmptyList(poamPropertySchema)
 
 export const poamObservationSchema = z
   .strictObject({
@@ -93,9 +93,9 @@ export const poamObservationSchema = z
     title: markupLine,
     description: markup,
     props: properties,
-    methods: some(z.enum(['EXAMINE', 'INTERVIEW', 'TEST', 'UNKNOWN'])),
-    types: some(z.enum(['ssp-statement-issue', 'control-objective', 'mitigation', 'discovery', 'historic'])),
-    'relevant-evidence': some(z.strictObject({ description: markup, props: properties })).optional(),
+    methods: nonEmptyList(z.enum(['EXAMINE', 'INTERVIEW', 'TEST', 'UNKNOWN'])),
+    types: nonEmptyList(z.enum(['ssp-statement-issue', 'control-objective', 'mitigation', 'discovery', 'historic'])),
+    'relevant-evidence': nonEmptyList(z.strictObject({ description: markup, props: properties })).optional(),
     collected: moment,
   })
   .meta({ id: 'OscalObservation', description: 'The condition, and the evidence that the tracker log names' })
@@ -107,7 +107,7 @@ const taskSchema = z.strictObject({
   title: markupLine,
   props: properties,
   timing: z.strictObject({ 'on-date': z.strictObject({ date: moment }) }).optional(),
-  'responsible-roles': some(z.strictObject({ 'role-id': token, 'party-uuids': some(uuid) })).optional(),
+  'responsible-roles': nonEmptyList(z.strictObject({ 'role-id': token, 'party-uuids': nonEmptyList(uuid) })).optional(),
 })
 
 export const poamResponseSchema = z
@@ -117,7 +117,7 @@ export const poamResponseSchema = z
     title: markupLine,
     description: markup,
     props: properties,
-    tasks: some(taskSchema).optional(),
+    tasks: nonEmptyList(taskSchema).optional(),
     remarks: markup.optional(),
   })
   .meta({ id: 'OscalResponse', description: 'A recommendation, or an action plan with its due date as a milestone' })
@@ -141,7 +141,7 @@ export const poamLogEntrySchema = z
     start: moment,
     props: properties,
     'status-change': riskStatus.optional(),
-    'related-responses': some(z.strictObject({ 'response-uuid': uuid })).optional(),
+    'related-responses': nonEmptyList(z.strictObject({ 'response-uuid': uuid })).optional(),
   })
   .meta({ id: 'OscalRiskLogEntry', description: 'An entry of the remediation tracker log' })
 export type PoamLogEntry = z.infer<typeof poamLogEntrySchema>
@@ -154,15 +154,15 @@ export const poamRiskSchema = z
     statement: markup,
     props: properties,
     status: riskStatus,
-    characterizations: some(
+    characterizations: nonEmptyList(
       z.strictObject({
         origin: originSchema,
-        facets: some(z.strictObject({ name: token, system: uri, value: word })),
+        facets: nonEmptyList(z.strictObject({ name: token, system: uri, value: word })),
       }),
     ),
     deadline: moment.optional(),
-    remediations: some(poamResponseSchema).optional(),
-    'risk-log': z.strictObject({ entries: some(poamLogEntrySchema) }).optional(),
+    remediations: nonEmptyList(poamResponseSchema).optional(),
+    'risk-log': z.strictObject({ entries: nonEmptyList(poamLogEntrySchema) }).optional(),
     'related-observations': relatedObservations,
   })
   .meta({ id: 'OscalRisk' })
@@ -196,7 +196,7 @@ export const poamItemSchema = z
     title: markupLine,
     description: markup,
     props: properties,
-    'related-findings': some(z.strictObject({ 'finding-uuid': uuid })),
+    'related-findings': nonEmptyList(z.strictObject({ 'finding-uuid': uuid })),
     'related-observations': relatedObservations,
     'related-risks': relatedRisks,
     remarks: markup.optional(),
@@ -210,10 +210,10 @@ export const poamSchema = z
       uuid,
       metadata: poamMetadataSchema,
       'system-id': z.strictObject({ 'identifier-type': uri, id: word }),
-      observations: some(poamObservationSchema),
-      risks: some(poamRiskSchema),
-      findings: some(poamFindingSchema),
-      'poam-items': some(poamItemSchema),
+      observations: nonEmptyList(poamObservationSchema),
+      risks: nonEmptyList(poamRiskSchema),
+      findings: nonEmptyList(poamFindingSchema),
+      'poam-items': nonEmptyList(poamItemSchema),
     }),
   })
   .meta({ id: 'OscalPoam', description: 'A plan of action and milestones in OSCAL (NIST)' })

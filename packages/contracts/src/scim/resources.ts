@@ -11,7 +11,7 @@ export const maxScimCount = 200
 export const maxScimMembers = 20_000
 
 /** Case-insensitive names (RFC 7643 §2.1) that must not repeat. */
-function named<Shape extends z.ZodRawShape>(shape: Shape) {
+function ignoreCaseOfNames<Shape extends z.ZodRawShape>(shape: Shape) {
   const names = new Map(Object.keys(shape).map((name) => [name.toLowerCase(), name]))
   return z.preprocess((value, { addIssue }) => {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
@@ -32,7 +32,7 @@ function named<Shape extends z.ZodRawShape>(shape: Shape) {
  * Accepts one value for a list, and drops null from a list, because some providers send these. A text stands for an
  * object with only `textPart`.
  */
-function listed<List extends z.ZodType>(list: List, textPart?: string) {
+function acceptSingleValues<List extends z.ZodType>(list: List, textPart?: string) {
   return z.preprocess((value) => scimValues(value, textPart), list)
 }
 
@@ -47,7 +47,7 @@ export function scimValues(value: unknown, textPart?: string): unknown {
 const word = lines(0, 255).nullish()
 /** Some providers send "True" and "False" (RFC 7643 §2.3.2). */
 const flag = z.union([z.boolean(), z.stringbool({ truthy: ['true'], falsy: ['false'] })]).nullish()
-const schemas = listed(z.array(line(1, 255)).max(10)).nullish()
+const schemas = acceptSingleValues(z.array(line(1, 255)).max(10)).nullish()
 
 const plural = { value: word, display: word, type: lines(0, 64).nullish(), primary: flag }
 /** Longer than any valid address, so that an invalid one does not reject the user. */
@@ -92,20 +92,22 @@ const enterpriseWords = {
 }
 
 /** Some providers send only the manager's id. */
-const managerSchema = z.union([named(managerParts), line(0, 255).transform((value) => ({ value }))]).nullish()
+const managerSchema = z
+  .union([ignoreCaseOfNames(managerParts), line(0, 255).transform((value) => ({ value }))])
+  .nullish()
 
 /** RFC 7643 §3.1. */
-export const scimUserInputSchema = named({
+export const scimUserInputSchema = ignoreCaseOfNames({
   schemas,
   userName: line(1, 255),
   externalId: line(1, 255).nullish(),
   ...userWords,
-  name: named(nameParts).nullish(),
+  name: ignoreCaseOfNames(nameParts).nullish(),
   active: flag,
-  emails: listed(z.array(named(address)).max(50), 'value').nullish(),
-  phoneNumbers: listed(z.array(named(plural)).max(50), 'value').nullish(),
-  addresses: listed(z.array(named(addressParts)).max(50), 'formatted').nullish(),
-  [enterpriseUrn]: named({ ...enterpriseWords, manager: managerSchema }).nullish(),
+  emails: acceptSingleValues(z.array(ignoreCaseOfNames(address)).max(50), 'value').nullish(),
+  phoneNumbers: acceptSingleValues(z.array(ignoreCaseOfNames(plural)).max(50), 'value').nullish(),
+  addresses: acceptSingleValues(z.array(ignoreCaseOfNames(addressParts)).max(50), 'formatted').nullish(),
+  [enterpriseUrn]: ignoreCaseOfNames({ ...enterpriseWords, manager: managerSchema }).nullish(),
 }).meta({
   id: 'ScimUserInput',
   examples: [
@@ -198,13 +200,13 @@ export const scimResourceSchema = z
   .looseObject({ schemas: z.array(z.string()), id: uuidSchema })
   .meta({ id: 'ScimResource', description: 'A user or a group, as their own lists return it' })
 
-const memberInput = named({ value: uuidSchema, display: word, type: word })
+const memberInput = ignoreCaseOfNames({ value: uuidSchema, display: word, type: word })
 
-export const scimGroupInputSchema = named({
+export const scimGroupInputSchema = ignoreCaseOfNames({
   schemas,
   displayName: line(1, 255),
   externalId: line(1, 255).nullish(),
-  members: listed(z.array(memberInput).max(maxScimMembers), 'value').nullish(),
+  members: acceptSingleValues(z.array(memberInput).max(maxScimMembers), 'value').nullish(),
 }).meta({ id: 'ScimGroupInput', examples: [{ schemas: [groupUrn], displayName: 'Internal audit', members: [] }] })
 export type ScimGroupInput = z.output<typeof scimGroupInputSchema>
 
@@ -233,16 +235,16 @@ export type ScimGroup = z.infer<typeof scimGroupSchema>
 
 function schemasWith(urn: string) {
   const urns = z.array(z.string().max(255)).max(10)
-  return listed(urns.refine((given) => given.includes(urn), { message: `must contain ${urn}` }))
+  return acceptSingleValues(urns.refine((given) => given.includes(urn), { message: `must contain ${urn}` }))
 }
 
 /** RFC 7644 §3.5.2. Some providers capitalize the operations. */
-export const scimPatchSchema = named({
+export const scimPatchSchema = ignoreCaseOfNames({
   schemas: schemasWith(patchUrn),
-  Operations: listed(
+  Operations: acceptSingleValues(
     z
       .array(
-        named({
+        ignoreCaseOfNames({
           op: z.string().regex(/^(?:add|remove|replace)$/i, { message: 'must be add, remove or replace' }),
           // Some providers send null or an empty text.
           path: line(0, 1000)
@@ -270,13 +272,13 @@ const attributeName = z
   .string()
   .max(255)
   .regex(/^[A-Za-z0-9:._$-]*$/, { message: 'must be the name of an attribute' })
-const attributeNames = listed(z.array(attributeName).max(100)).nullish()
+const attributeNames = acceptSingleValues(z.array(attributeName).max(100)).nullish()
 /** Some clients send numbers as text. */
 const pageNumber = z
   .union([z.int(), z.string().regex(/^-?[0-9]{1,15}$/, { message: 'must be a whole number of at most 15 digits' })])
   .nullish()
 
-export const scimSearchSchema = named({
+export const scimSearchSchema = ignoreCaseOfNames({
   schemas: schemasWith(searchUrn),
   attributes: attributeNames,
   excludedAttributes: attributeNames,

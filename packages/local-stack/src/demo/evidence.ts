@@ -92,19 +92,19 @@ export function bytesOf({ fileName, size }: Pick<DemoFile, 'fileName' | 'size'>)
   const random = createRandom(`bytes of ${fileName}`)
   switch (fileName.slice(fileName.lastIndexOf('.') + 1)) {
     case 'csv':
-      return Buffer.from(`account,owner,role,confirmed\r\n${lines(size, random, csvLine)}`)
+      return Buffer.from(`account,owner,role,confirmed\r\n${repeatLines(size, random, csvLine)}`)
     case 'eml':
       return Buffer.from(
-        `From: reviewer@people.example\r\nTo: audit@people.example\r\nSubject: Approval ${fileName}\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n${lines(size, random, mailLine)}`,
+        `From: reviewer@people.example\r\nTo: audit@people.example\r\nSubject: Approval ${fileName}\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n${repeatLines(size, random, mailLine)}`,
       )
     case 'pdf':
-      return pdfOf(lines(size, random, reportLine))
+      return pdfOf(repeatLines(size, random, reportLine))
     default:
       return pngOf(size, random)
   }
 }
 
-function lines(size: number, random: Random, line: (random: Random, number: number) => string): string {
+function repeatLines(size: number, random: Random, line: (random: Random, number: number) => string): string {
   const some = Array.from({ length: Math.min(64, Math.ceil(size / 40)) }, (_none, index) => line(random, index)).join(
     '',
   )

@@ -62,8 +62,8 @@ function entriesOf(finding: Unlogged): DemoEntry[] {
         change('target_date', null, finding.targetOn),
       ],
     },
-    ...finding.recommendations.flatMap(ofRecommendation),
-    ...finding.plans.flatMap((plan) => ofPlan(plan, finding)),
+    ...finding.recommendations.flatMap(entriesOfRecommendation),
+    ...finding.plans.flatMap((plan) => entriesOfPlan(plan, finding)),
   ]
   let from: string = first
   for (const { at, to, note, by, acceptedUntil } of finding.moves) {
@@ -82,7 +82,7 @@ function entriesOf(finding: Unlogged): DemoEntry[] {
   return entries.toSorted((one, other) => one.at.getTime() - other.at.getTime())
 }
 
-function ofRecommendation({ id, createdAt, moves }: DemoRecommendation): DemoEntry[] {
+function entriesOfRecommendation({ id, createdAt, moves }: DemoRecommendation): DemoEntry[] {
   const about = { ...silent, recommendationId: id }
   let from = 'submitted'
   return [
@@ -101,7 +101,7 @@ function ofRecommendation({ id, createdAt, moves }: DemoRecommendation): DemoEnt
   ]
 }
 
-function ofPlan({ id, createdAt, owner, dueOn, extensions, moves }: DemoPlan, finding: Unlogged): DemoEntry[] {
+function entriesOfPlan({ id, createdAt, owner, dueOn, extensions, moves }: DemoPlan, finding: Unlogged): DemoEntry[] {
   const about = { ...silent, planId: id }
   let [from, percent] = ['proposed', 0]
   return [

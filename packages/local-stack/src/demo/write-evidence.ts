@@ -18,11 +18,11 @@ export async function writeEvidence(files: readonly DemoFile[], writer: Evidence
   const before = await listFiles(writer)
   const missing = files.filter(({ fileName }) => !before.has(fileName))
   const originals = missing.filter(({ revises }) => revises === null)
-  await inLanes([...Map.groupBy(originals, ({ collection }) => collection).values()], async (together) => {
+  await runConcurrently([...Map.groupBy(originals, ({ collection }) => collection).values()], async (together) => {
     await sendForm(together, writer)
   })
   const present = originals.length === 0 ? before : await listFiles(writer)
-  await inLanes(
+  await runConcurrently(
     missing.filter(({ revises }) => revises !== null),
     async (file) => await sendRevision(file, present.get(file.revises ?? '')?.evidence_id ?? '', writer),
   )
@@ -30,7 +30,7 @@ export async function writeEvidence(files: readonly DemoFile[], writer: Evidence
   return files.flatMap(({ fileName }) => all.get(fileName) ?? [])
 }
 
-async function inLanes<T>(work: readonly T[], carryOut: (item: T) => Promise<void>): Promise<void> {
+async function runConcurrently<T>(work: readonly T[], carryOut: (item: T) => Promise<void>): Promise<void> {
   const queue = work.values()
   await Promise.all(
     Array.from({ length: lanes }, async () => {

@@ -43,7 +43,7 @@ async function run(tx: Tx, text: string, rows: readonly unknown[], ...values: re
   if (rows.length > 0) await tx.execute({ text, values: [JSON.stringify(rows), ...values] })
 }
 
-async function numbered<Row extends { readonly at: Date }>(
+async function assignNumbers<Row extends { readonly at: Date }>(
   tx: Tx,
   counter: 'reference_counter' | 'action_plan_counter',
   rows: readonly Row[],
@@ -75,7 +75,7 @@ const allocateNumbers = {
 }
 
 async function insertFindings(tx: Tx, wave: readonly DemoFinding[], { actor, entityIds }: WriteContext): Promise<void> {
-  const rows = await numbered(
+  const rows = await assignNumbers(
     tx,
     'reference_counter',
     wave.map((finding) => ({
@@ -146,7 +146,7 @@ async function insertRemedies(tx: Tx, wave: readonly DemoFinding[], { actor }: W
     ),
     ...maker,
   )
-  const plans = await numbered(
+  const plans = await assignNumbers(
     tx,
     'action_plan_counter',
     wave.flatMap(({ id, plans: own }) =>

@@ -11,7 +11,8 @@ export async function pushUniverse(target: GatewayTarget, people: DemoPeople, un
   await pushParts(target, 'people', people.rows)
   // A parent is in the same part as its children or in an earlier one.
   await pushParts(target, 'entities', universe.entities, 1000)
-  for (const { key, push: hierarchy } of universe.hierarchies) await push(target, `org-structures/${key}`, hierarchy)
+  for (const { key, push: hierarchy } of universe.hierarchies)
+    await pushRows(target, `org-structures/${key}`, hierarchy)
   const completed = await readIds(target, '/api/v1/test-procedures?status=completed&limit=1000')
   const open = universe.testProcedures
     .filter(({ external_id: id }) => !completed.has(id))
@@ -43,9 +44,9 @@ async function readIds(target: GatewayTarget, list: string): Promise<Map<string,
 }
 
 async function pushParts(target: GatewayTarget, what: string, rows: readonly unknown[], size = 2000): Promise<void> {
-  for (let from = 0; from < rows.length; from += size) await push(target, what, rows.slice(from, from + size))
+  for (let from = 0; from < rows.length; from += size) await pushRows(target, what, rows.slice(from, from + size))
 }
 
-async function push(target: GatewayTarget, what: string, json: unknown): Promise<void> {
+async function pushRows(target: GatewayTarget, what: string, json: unknown): Promise<void> {
   await callGateway(target, { method: 'POST', path: `/api/v1/sync/${what}`, json })
 }

@@ -9,12 +9,12 @@ export interface DemoPerson {
 }
 
 export const demoPeople: readonly DemoPerson[] = [
-  person('Amara Osei', 'harbourline', 'admin'),
-  person('Jonas Lindqvist', 'harbourline', 'auditor'),
-  person('Mei Tanabe', 'harbourline', 'viewer'),
-  person('Rosa Kellner', 'korvex', 'admin'),
-  person('Tomasz Wrona', 'korvex', 'auditor'),
-  person('Leila Haddad', 'korvex', 'viewer'),
+  createPerson('Amara Osei', 'harbourline', 'admin'),
+  createPerson('Jonas Lindqvist', 'harbourline', 'auditor'),
+  createPerson('Mei Tanabe', 'harbourline', 'viewer'),
+  createPerson('Rosa Kellner', 'korvex', 'admin'),
+  createPerson('Tomasz Wrona', 'korvex', 'auditor'),
+  createPerson('Leila Haddad', 'korvex', 'viewer'),
   {
     id: 'both-auditor',
     name: 'Ada Lund',
@@ -25,7 +25,7 @@ export const demoPeople: readonly DemoPerson[] = [
   },
 ]
 
-function person(name: string, tenant: string, role: string): DemoPerson {
+function createPerson(name: string, tenant: string, role: string): DemoPerson {
   const account = name.toLowerCase().replace(' ', '.')
   return { id: `${tenant}-${role}`, name, email: `${account}@${tenant}.example`, tenant, roles: [role] }
 }

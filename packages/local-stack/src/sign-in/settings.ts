@@ -17,10 +17,10 @@ export function readSignInSettings(env: Environment): SignInSettings {
   if (env['NODE_ENV'] === 'production') {
     throw new Error('This sign-in is for development. It does not start with NODE_ENV=production.')
   }
-  const port = Number(required(env, 'POSTERN_PORT'))
+  const port = Number(requireVariable(env, 'POSTERN_PORT'))
   const host = env['POSTERN_HOST'] ?? loopback
   const issuer = env['POSTERN_OIDC_ISSUER'] ?? `http://${loopback}:${port}`
-  const consoleUrl = required(env, 'POSTERN_CONSOLE_URL')
+  const consoleUrl = requireVariable(env, 'POSTERN_CONSOLE_URL')
   const addresses = { POSTERN_HOST: `http://${host}`, POSTERN_OIDC_ISSUER: issuer, POSTERN_CONSOLE_URL: consoleUrl }
   for (const [name, url] of Object.entries(addresses)) {
     if (!isLoopback(url)) throw new Error(`This sign-in is for development. ${name} must be a loopback address.`)
@@ -29,13 +29,13 @@ export function readSignInSettings(env: Environment): SignInSettings {
     port,
     issuer,
     consoleUrl: new URL(consoleUrl).href.replace(/\/$/, ''),
-    clientId: required(env, 'POSTERN_OIDC_CLIENT_ID'),
-    clientSecret: readFileSync(required(env, 'POSTERN_OIDC_CLIENT_SECRET_FILE'), 'utf8').trim(),
-    demoFile: required(env, 'POSTERN_DEMO_FILE'),
+    clientId: requireVariable(env, 'POSTERN_OIDC_CLIENT_ID'),
+    clientSecret: readFileSync(requireVariable(env, 'POSTERN_OIDC_CLIENT_SECRET_FILE'), 'utf8').trim(),
+    demoFile: requireVariable(env, 'POSTERN_DEMO_FILE'),
   }
 }
 
-function required(env: Environment, name: string): string {
+function requireVariable(env: Environment, name: string): string {
   const value = env[name]
   if (value === undefined || value === '') throw new Error(`Set ${name}.`)
   return value

@@ -90,7 +90,7 @@ export function createAccess(parts: AccessParts): Access {
     return undefined
   }
 
-  async function fresh(session: Session): Promise<Session | undefined> {
+  async function refreshIfNeeded(session: Session): Promise<Session | undefined> {
     if (isFresh(session)) return session
     const before = underWay.get(session.id)
     if (before !== undefined) return await before
@@ -104,10 +104,10 @@ export function createAccess(parts: AccessParts): Access {
   }
 
   return {
-    fresh,
+    fresh: refreshIfNeeded,
     confirm: async (session) => {
       if (provider.settings.directory === undefined) return session
-      const current = await fresh(session)
+      const current = await refreshIfNeeded(session)
       if (current === undefined) return undefined
       const { tokens, tenant } = current.content
       const known = await gateway.whoIs(tokens.access, { tenantId: tenant.id })

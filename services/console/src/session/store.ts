@@ -69,7 +69,7 @@ export function createSessionStore(redis: RedisConnection, seal: Seal, randomId:
         await commands.multi().hset(key, { content: sealed, seen: seenAt }).pexpireat(key, endsAt).exec()
         // The provider may have ended the sign-in before the session was there to be removed.
         for (const owner of ownersOf(content)) {
-          const endedAt = await commands.get(endedKey(owner))
+          const endedAt = await commands.get(keyOfEnded(owner))
           if (endedAt === null || (owner.kind !== 'sid' && Number(endedAt) < begunAt)) continue
           await commands.unlink(key)
           return false
@@ -99,7 +99,7 @@ export function createSessionStore(redis: RedisConnection, seal: Seal, randomId:
     removeOf: async (owner, endedAt) => {
       const key = ownerKey(owner)
       return await redis.run(async (commands) => {
-        await commands.set(endedKey(owner), endedAt, 'PX', endedLifeMs)
+        await commands.set(keyOfEnded(owner), endedAt, 'PX', endedLifeMs)
         let removed = 0
         for (const digest of await commands.smembers(key)) removed += await commands.unlink(sessionKey(digest))
         await commands.unlink(key)
@@ -113,11 +113,11 @@ export function createSessionStore(redis: RedisConnection, seal: Seal, randomId:
     isMarked: async (mark) =>
       (await redis.run(async (commands) => await commands.exists(`${prefix}:used:${digestOf(mark)}`))) > 0,
     keep: async (id, text, lifeMs) => {
-      const key = keptKey(id)
+      const key = keyOfKept(id)
       await redis.run(async (commands) => await commands.set(key, seal.close(text, key, id), 'PX', lifeMs))
     },
     take: async (id) => {
-      const key = keptKey(id)
+      const key = keyOfKept(id)
       return await redis.run(async (commands) => {
         const sealed = await commands.get(key)
         if (sealed === null || (await commands.unlink(key)) === 0) return undefined
@@ -157,10 +157,10 @@ function ownerKey({ kind, issuer, value }: Owner): string {
   return `${prefix}:${kind}:${digestOf(JSON.stringify([issuer, value]))}`
 }
 
-function endedKey({ kind, issuer, value }: Owner): string {
+function keyOfEnded({ kind, issuer, value }: Owner): string {
   return `${prefix}:ended:${digestOf(JSON.stringify([kind, issuer, value]))}`
 }
 
-function keptKey(id: string): string {
+function keyOfKept(id: string): string {
   return `${prefix}:kept:${digestOf(id)}`
 }

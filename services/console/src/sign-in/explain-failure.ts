@@ -21,11 +21,11 @@ const claimFault = z.object({
 
 /** Explains a refused response of the provider. Tokens and codes stay out of it. */
 export function explainFailure(error: unknown, redirectUri: string): SignInRefusal | undefined {
-  if (error instanceof openid.AuthorizationResponseError) return ofProvider('provider_error', error)
+  if (error instanceof openid.AuthorizationResponseError) return toProviderRefusal('provider_error', error)
   if (error instanceof openid.ResponseBodyError) {
-    if (clientErrors.has(error.error)) return ofProvider('client_rejected', error)
-    if (error.error !== 'invalid_grant') return ofProvider('provider_error', error)
-    return { ...ofProvider('code_rejected', error), wanted: `redirect address ${redirectUri}` }
+    if (clientErrors.has(error.error)) return toProviderRefusal('client_rejected', error)
+    if (error.error !== 'invalid_grant') return toProviderRefusal('provider_error', error)
+    return { ...toProviderRefusal('code_rejected', error), wanted: `redirect address ${redirectUri}` }
   }
   // RFC 6749 §5.2: 401 with a challenge concerns the client.
   if (error instanceof openid.WWWAuthenticateChallengeError) {
@@ -45,7 +45,7 @@ export function explainFailure(error: unknown, redirectUri: string): SignInRefus
   }
 }
 
-function ofProvider(
+function toProviderRefusal(
   code: 'provider_error' | 'client_rejected' | 'code_rejected',
   { error, error_description: description }: openid.AuthorizationResponseError | openid.ResponseBodyError,
 ): SignInRefusal {

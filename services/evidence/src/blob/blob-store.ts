@@ -75,7 +75,7 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
     isRemote: false,
     openIncoming: async () => {
       const path = join(incoming, randomBytes(16).toString('hex'))
-      return incomingBlob(await open(path, 'wx', 0o600), path, settling)
+      return createIncomingBlob(await open(path, 'wx', 0o600), path, settling)
     },
     offer: async (blob) => void settlingPath(blob),
     place: async (blob) => {
@@ -104,7 +104,7 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
     },
     listSettling: async (tenantId, olderThan) => {
       const directoryPath = join(settling, parseName(tenantId, tenantPattern))
-      const old = await entriesOlderThan(directoryPath, olderThan)
+      const old = await listOlderThan(directoryPath, olderThan)
       return old.flatMap((entry) => {
         const sha256 = entryPattern.exec(entry)?.groups?.['sha256']
         return sha256 === undefined ? [] : [{ tenantId, sha256, entry }]
@@ -113,15 +113,15 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
     listUnsettled: async (olderThan) => {
       const tenants = new Set<string>()
       for (const tenant of await tenantsIn(settling)) {
-        const old = entriesOlderThan(join(settling, tenant), olderThan)
+        const old = listOlderThan(join(settling, tenant), olderThan)
         if (await old.then(({ length }) => length > 0, Boolean)) tenants.add(tenant)
       }
       return tenants
     },
     sweepIncoming: async (olderThan) => {
-      const old = await entriesOlderThan(incoming, olderThan)
+      const old = await listOlderThan(incoming, olderThan)
       for (const entry of old) await rm(join(incoming, entry), { force: true })
-      for (const entry of await entriesOlderThan(probes, olderThan)) await rm(join(probes, entry), { force: true })
+      for (const entry of await listOlderThan(probes, olderThan)) await rm(join(probes, entry), { force: true })
       return old.length
     },
     // If its clock is behind, settling or placing deleted bytes fails.
@@ -152,7 +152,7 @@ const syncEveryBytes = 32 * 1024 * 1024
 /** Less could fit into an inode of a full one. */
 const probeBytes = 4096
 
-function incomingBlob(file: FileHandle, path: string, settling: string): IncomingBlob {
+function createIncomingBlob(file: FileHandle, path: string, settling: string): IncomingBlob {
   const sink = file.createWriteStream({ autoClose: false, highWaterMark: bufferedBytes })
   sink.on('error', () => undefined)
   let unsyncedBytes = 0
@@ -221,7 +221,7 @@ export async function syncDirectory(path: string): Promise<void> {
 }
 
 /** Lists files last written before `olderThan`. Returns an empty list if the directory is missing. */
-export async function entriesOlderThan(directory: string, olderThan: number): Promise<string[]> {
+export async function listOlderThan(directory: string, olderThan: number): Promise<string[]> {
   const old: string[] = []
   for (const name of await namesIn(directory)) {
     try {
@@ -235,7 +235,7 @@ export async function entriesOlderThan(directory: string, olderThan: number): Pr
 }
 
 /** Yields the items of all names, and throws at the end if one failed. */
-export async function* ofEach<Name extends string, Found>(
+export async function* listOfEach<Name extends string, Found>(
   names: Iterable<Name>,
   of: (name: Name) => AsyncIterable<Found>,
 ): AsyncGenerator<Found> {

@@ -24,7 +24,7 @@ export interface PartLease {
 }
 
 export function createPartMemory(parts: number): PartMemory {
-  const options = { waitMs, timeoutError: tooManyUploads }
+  const options = { waitMs, timeoutError: tooManyUploadsProblem }
   const large = createFairSemaphore(parts, options)
   const small = createFairSemaphore(parts * smallPerPart, options)
   const unused: Buffer[] = []
@@ -49,7 +49,7 @@ export function createPartMemory(parts: number): PartMemory {
   }
 }
 
-function tooManyUploads(): Error {
+function tooManyUploadsProblem(): Error {
   return problem('service_unavailable', {
     detail:
       'More files arrive than the evidence store accepts at present. There is no receipt; send the file again later, or resume a resumable upload at the offset that HEAD returns.',

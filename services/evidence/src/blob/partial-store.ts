@@ -4,9 +4,9 @@ import { join, resolve } from 'node:path'
 import {
   parseName,
   codeOf,
-  entriesOlderThan,
+  listOlderThan,
   namesIn,
-  ofEach,
+  listOfEach,
   syncDirectory,
   tenantPattern,
   tenantsIn,
@@ -113,8 +113,8 @@ export async function openPartialStore(blobDirectory: string): Promise<PartialSt
       }
     },
     list: async function* list(olderThan) {
-      yield* ofEach(await tenantsIn(root), async function* ofTenant(tenantId) {
-        const entries = await entriesOlderThan(join(root, tenantId), olderThan)
+      yield* listOfEach(await tenantsIn(root), async function* ofTenant(tenantId) {
+        const entries = await listOlderThan(join(root, tenantId), olderThan)
         for (const id of new Set(entries.map((entry) => entry.split('.', 1)[0] ?? ''))) {
           if (tenantPattern.test(id)) yield { tenantId, id }
         }
@@ -122,8 +122,8 @@ export async function openPartialStore(blobDirectory: string): Promise<PartialSt
     },
     sweep: async (olderThan) => {
       let count = 0
-      const swept = ofEach(await tenantsIn(root), async function* ofTenant(tenantId) {
-        for (const entry of await entriesOlderThan(join(root, tenantId), olderThan)) {
+      const swept = listOfEach(await tenantsIn(root), async function* ofTenant(tenantId) {
+        for (const entry of await listOlderThan(join(root, tenantId), olderThan)) {
           await rm(join(root, tenantId, entry), { force: true })
           yield 1
         }

@@ -16,7 +16,7 @@ export function reportFailures({ blobs, partials, close }: Stores, onFailure: (e
       throw reportFailure(error, onFailure)
     }
   }
-  return { blobs: reportingBlobs(blobs, reporting), partials: reportingPartials(partials, reporting), close }
+  return { blobs: reportBlobs(blobs, reporting), partials: reportPartials(partials, reporting), close }
 }
 
 type Reporting = <T>(work: Promise<T>) => Promise<T>
@@ -33,16 +33,16 @@ function reportFailure(error: unknown, onFailure: (error: unknown) => void): unk
   })
 }
 
-function reportingBlobs(blobs: BlobStore, reporting: Reporting): BlobStore {
+function reportBlobs(blobs: BlobStore, reporting: Reporting): BlobStore {
   return {
     ...blobs,
-    openIncoming: async (tenantId) => reportingIncoming(await reporting(blobs.openIncoming(tenantId)), reporting),
+    openIncoming: async (tenantId) => reportIncoming(await reporting(blobs.openIncoming(tenantId)), reporting),
     offer: async (blob) => await reporting(blobs.offer(blob)),
     place: async (blob) => await reporting(blobs.place(blob)),
   }
 }
 
-function reportingIncoming(incoming: IncomingBlob, reporting: Reporting): IncomingBlob {
+function reportIncoming(incoming: IncomingBlob, reporting: Reporting): IncomingBlob {
   return {
     write: async (chunk) => await reporting(incoming.write(chunk)),
     settle: async (tenantId, sha256) => await reporting(incoming.settle(tenantId, sha256)),
@@ -50,15 +50,14 @@ function reportingIncoming(incoming: IncomingBlob, reporting: Reporting): Incomi
   }
 }
 
-function reportingPartials(partials: PartialStore, reporting: Reporting): PartialStore {
+function reportPartials(partials: PartialStore, reporting: Reporting): PartialStore {
   return {
     ...partials,
-    append: async (tenantId, id, turn) =>
-      reportingWriter(await reporting(partials.append(tenantId, id, turn)), reporting),
+    append: async (tenantId, id, turn) => reportWriter(await reporting(partials.append(tenantId, id, turn)), reporting),
   }
 }
 
-function reportingWriter(writer: PartialWriter, reporting: Reporting): PartialWriter {
+function reportWriter(writer: PartialWriter, reporting: Reporting): PartialWriter {
   return {
     write: async (chunk, signal) => await reporting(writer.write(chunk, signal)),
     rollBack: async () => await writer.rollBack(),

@@ -43,7 +43,7 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
 
   return {
     isRemote: true,
-    openIncoming: async (tenantId) => incomingBlob(objects, spools, parseName(tenantId, tenantPattern)),
+    openIncoming: async (tenantId) => createIncomingBlob(objects, spools, parseName(tenantId, tenantPattern)),
     offer: async (blob) => {
       await objects.put(namesOf(blob).place, Buffer.alloc(0))
     },
@@ -155,7 +155,7 @@ export function namesOf(blob: PendingBlob): {
 }
 
 /** Sends parts of 8 MiB. The object is invisible before `settle`. */
-function incomingBlob(objects: S3Objects, spools: PartSpools, tenantId: string): IncomingBlob {
+function createIncomingBlob(objects: S3Objects, spools: PartSpools, tenantId: string): IncomingBlob {
   const random = randomBytes(16).toString('hex')
   const data = `data/${tenantId}/${random}`
   const parts: StoredPart[] = []

@@ -16,7 +16,7 @@ export function contentRoutes(
 ): void {
   contractRoute(app, readEvidenceContent, async ({ params, mediaType, context, requestId, answer, raw, log }) => {
     const lookUp = async () =>
-      readable(await withCustodyRecord(async () => await db.read(context, async (tx) => findFile(tx, params.id))))
+      assertReadable(await withCustodyRecord(async () => await db.read(context, async (tx) => findFile(tx, params.id))))
     const file = await lookUp()
     if (raw.method === 'HEAD') {
       describe(answer, file)
@@ -38,7 +38,7 @@ export function contentRoutes(
       await withCustodyRecord(
         async () =>
           await db.write(context, async (tx) => {
-            readable(await lockFile(tx, params.id))
+            assertReadable(await lockFile(tx, params.id))
             const event = { kind: 'viewed', detail: { size_bytes: file.size_bytes } } as const
             await insertCustodyEvents(tx, { fileId: file.id }, [event], { actor: actorOf(context), requestId })
           }),
@@ -62,7 +62,7 @@ export function contentRoutes(
   })
 }
 
-function readable(found: { readonly file: EvidenceFile } | undefined): EvidenceFile {
+function assertReadable(found: { readonly file: EvidenceFile } | undefined): EvidenceFile {
   if (found === undefined) throw problem('not_found')
   const { file } = found
   if (file.status === 'quarantined') {

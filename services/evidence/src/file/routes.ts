@@ -42,7 +42,7 @@ export function fileRoutes(
   })
 
   contractRoute(app, getEvidenceFile, async ({ params, context, answer }) => {
-    const { file } = await existing(answering, context, params.id)
+    const { file } = await getFile(answering, context, params.id)
     answer.etag(etagOf(file))
     return file
   })
@@ -51,7 +51,7 @@ export function fileRoutes(
     source: answering,
     exportBatch,
     key: () => uuidSchema,
-    asked: async ({ params, context }) => (await existing(answering, context, params.id)).file.id,
+    asked: async ({ params, context }) => (await getFile(answering, context, params.id)).file.id,
     list: listCustody,
     count: countCustody,
     keyOf: ({ id }) => id,
@@ -144,7 +144,7 @@ function isAsked(word: 'true' | 'false' | undefined): boolean | undefined {
   return word === undefined ? undefined : word === 'true'
 }
 
-async function existing(db: Deps['answering'], context: RequestInfo['context'], id: string): Promise<FoundFile> {
+async function getFile(db: Deps['answering'], context: RequestInfo['context'], id: string): Promise<FoundFile> {
   const found = await db.read(context, async (tx) => await findFile(tx, id))
   if (found === undefined) throw problem('not_found')
   return found

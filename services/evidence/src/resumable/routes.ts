@@ -63,7 +63,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
     const upload = readCreation(raw.headers, limits, deps.now())
     await assertQuota(deps, context, { bytes: upload.length }, limits.tenantQuotaBytes)
     const named = upload.details.test_procedures ?? []
-    await requireTestProcedures(deps.universe, { context, requestId }, named, inMetadata)
+    await requireTestProcedures(deps.universe, { context, requestId }, named, pointToMetadata)
     await reportLookupFailure(async () => {
       const reservationId = await reserveUpload(deps, context, upload.length, limits.tenantQuotaBytes)
       await db
@@ -98,7 +98,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
       const upload = await mapTimeoutToRetry(acquireUpload(deps, context, params.id, async (_tx, found) => found))
       answer.header('upload-length', String(upload.length))
       if (upload.metadata !== undefined) answer.header('upload-metadata', upload.metadata)
-      await tell(input, upload)
+      await answerOffset(input, upload)
       return undefined
     })
   })
@@ -118,7 +118,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
       return await sequencer.run(sequenceKeyOf(context, params.id), async (signal) => {
         const isChecked = checksum !== undefined
         const reservationId = await reportLookupFailure(
-          async () => await reserveLapsed(deps, context, own(context, params.id), limits.tenantQuotaBytes),
+          async () => await reserveLapsed(deps, context, ownUpload(context, params.id), limits.tenantQuotaBytes),
         )
         const { upload, turn } = await mapTimeoutToRetry(
           acquireUpload(deps, context, params.id, async (tx, found) => {
@@ -139,7 +139,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
           throw problem('content_too_large', { detail: 'The piece goes beyond the end of the upload.' })
         }
         if (turn === undefined) {
-          await tell(input, upload)
+          await answerOffset(input, upload)
           return undefined
         }
         const writer = await partials.append(context.tenantId, upload.id, turn)
@@ -156,7 +156,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
         } finally {
           length = await writer.close()
         }
-        await tell(input, {
+        await answerOffset(input, {
           ...upload,
           arrived: await mapTimeoutToRetry(finishTurn(deps, context, upload.id, { turn, length })),
         })
@@ -198,7 +198,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
   }
 
   /** A complete upload is recorded first. */
-  async function tell(
+  async function answerOffset(
     { context, requestId, log, raw, answer }: Pick<RequestInfo, 'context' | 'requestId' | 'log' | 'raw' | 'answer'>,
     upload: ResumableUpload,
   ): Promise<void> {
@@ -248,7 +248,7 @@ async function recordAbandonedUpload(
   await insertCustodyEvents(tx, { uploadId: id }, [givenUp], { actor: actorOf(context), requestId })
 }
 
-const inMetadata: PlaceOf = () => ({ parameter: 'Upload-Metadata' })
+const pointToMetadata: PlaceOf = () => ({ parameter: 'Upload-Metadata' })
 
 function assertTusVersion(answer: AnswerControl, headers: RequestInfo['raw']['headers']): void {
   answer.header('cache-control', 'no-store')
@@ -264,7 +264,7 @@ function sequenceKeyOf(context: RequestInfo['context'], uploadId: string): strin
   return JSON.stringify([context.tenantId, type, id, uploadId])
 }
 
-function own(context: RequestInfo['context'], uploadId: string) {
+function ownUpload(context: RequestInfo['context'], uploadId: string) {
   return { uploadId, actor: actorOf(context) }
 }
 

@@ -18,7 +18,7 @@ export function openClamav({ address, maxBytes, timeoutMs }: ClamavOptions): Sca
       const socket = connect({ ...address, timeout: connectTimeoutMs })
       const replies = listen(socket)
       try {
-        await replies.orFail(connected(socket), connectTimeoutMs)
+        await replies.orFail(waitForConnect(socket), connectTimeoutMs)
         socket.setTimeout(0)
         socket.write('zIDSESSION\0zVERSION\0zINSTREAM\0')
         const scanner = /^1: (ClamAV [\x20-\x7e]{1,200})$/.exec(await replies.next(connectTimeoutMs))?.[1]
@@ -49,7 +49,7 @@ function scanOf(
       const length = Buffer.alloc(4)
       length.writeUInt32BE(chunk.length)
       socket.write(length)
-      if (!socket.write(chunk)) await replies.orFail(drained(socket), timeoutMs)
+      if (!socket.write(chunk)) await replies.orFail(waitForDrain(socket), timeoutMs)
     },
     finish: async () => {
       try {
@@ -122,10 +122,10 @@ function listen(socket: Socket): Replies {
   }
 }
 
-async function connected(socket: Socket): Promise<void> {
+async function waitForConnect(socket: Socket): Promise<void> {
   await new Promise<void>((resolve) => void socket.once('connect', resolve))
 }
 
-async function drained(socket: Socket): Promise<void> {
+async function waitForDrain(socket: Socket): Promise<void> {
   await new Promise<void>((resolve) => void socket.once('drain', resolve))
 }

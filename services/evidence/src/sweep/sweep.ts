@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import type { Logger } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
-import { type BlobStore, type PendingBlob, ofEach } from '../blob/blob-store.ts'
+import { type BlobStore, type PendingBlob, listOfEach } from '../blob/blob-store.ts'
 import type { PartialStore, PartialUpload } from '../blob/partial-store.ts'
 import { type Config, maxResumableMs } from '../config.ts'
 import { isAbandonedRecorded, isUploadOpen, lockAbandoned } from './store.ts'
@@ -47,7 +47,10 @@ export async function sweepRegularly(
         logger.info({ event: 'upload_settled', recorded: await settleAbandoned({ db, blobs }, blob) })
         return true
       }
-      await each(unsettled(blobs, await before(abandonedAfterMs)), decide, { logger, signal: closing.signal })
+      await forEachTenant(listUnsettled(blobs, await before(abandonedAfterMs)), decide, {
+        logger,
+        signal: closing.signal,
+      })
     },
     async () => {
       const decide = async (upload: PartialUpload) => {
@@ -56,7 +59,7 @@ export async function sweepRegularly(
         logger.info({ event: 'partial_swept', uploads: 1 })
         return true
       }
-      await each(partials.list(await before(abandonedAfterMs)), decide, { logger, signal: closing.signal })
+      await forEachTenant(partials.list(await before(abandonedAfterMs)), decide, { logger, signal: closing.signal })
     },
   ]
   const run = async (steps: readonly (() => Promise<void>)[]): Promise<void> => {
@@ -87,7 +90,7 @@ export async function sweepRegularly(
   }
 }
 
-async function each<T extends { readonly tenantId: string }>(
+async function forEachTenant<T extends { readonly tenantId: string }>(
   items: AsyncIterable<T>,
   decide: (item: T) => Promise<boolean>,
   { logger, signal }: { readonly logger: Logger; readonly signal: AbortSignal },
@@ -111,10 +114,10 @@ async function each<T extends { readonly tenantId: string }>(
 }
 
 /** A random order, so that undecidable entries do not block the same tenants forever. */
-async function* unsettled(blobs: BlobStore, olderThan: number): AsyncGenerator<PendingBlob> {
+async function* listUnsettled(blobs: BlobStore, olderThan: number): AsyncGenerator<PendingBlob> {
   const tenants = [...(await blobs.listUnsettled(olderThan))]
   const from = randomInt(tenants.length + 1)
-  yield* ofEach([...tenants.slice(from), ...tenants.slice(0, from)], async function* ofTenant(tenantId) {
+  yield* listOfEach([...tenants.slice(from), ...tenants.slice(0, from)], async function* ofTenant(tenantId) {
     yield* await blobs.listSettling(tenantId, olderThan)
   })
 }

@@ -105,13 +105,13 @@ async function ask(
       return await universe.lookUp(request, addresses)
     } catch (error) {
       if (!(error instanceof ServiceUnavailableError)) throw error
-      if (performance.now() + pauseMs > until) throw cannotSay(error)
+      if (performance.now() + pauseMs > until) throw uncheckedProblem(error)
       await pause(pauseMs)
     }
   }
 }
 
-function cannotSay(cause: ServiceUnavailableError): ProblemError {
+function uncheckedProblem(cause: ServiceUnavailableError): ProblemError {
   return problem('service_unavailable', {
     detail: 'The test procedures cannot be checked at the moment. Try again in a moment.',
     retryAfterSeconds: 5,

@@ -61,8 +61,8 @@ function decode(head: Buffer): string {
 function firstElement(text: string): string | undefined {
   let rest = text.trimStart()
   for (;;) {
-    if (rest.startsWith('<!--')) rest = after(rest, '-->')
-    else if (rest.startsWith('<?')) rest = after(rest, '>')
+    if (rest.startsWith('<!--')) rest = textAfter(rest, '-->')
+    else if (rest.startsWith('<?')) rest = textAfter(rest, '>')
     else break
     if (rest === '') return ''
     rest = rest.trimStart()
@@ -72,7 +72,7 @@ function firstElement(text: string): string | undefined {
   return element?.groups?.['name']?.toLowerCase()
 }
 
-function after(text: string, end: string): string {
+function textAfter(text: string, end: string): string {
   const at = text.indexOf(end)
   return at === -1 ? '' : text.slice(at + end.length)
 }

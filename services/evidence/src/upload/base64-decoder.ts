@@ -8,11 +8,11 @@ export function createBase64Decoder(): Transform {
 
   const decode = (text: string): Buffer => {
     const characters = rest + text.replaceAll(/[\r\n\t ]/g, '')
-    if (isEnded && characters !== '') throw malformed()
+    if (isEnded && characters !== '') throw malformedProblem()
     const whole = characters.length - (characters.length % 4)
     rest = characters.slice(whole)
     const quanta = characters.slice(0, whole)
-    if (!base64.test(quanta)) throw malformed()
+    if (!base64.test(quanta)) throw malformedProblem()
     isEnded = quanta.endsWith('=')
     return Buffer.from(quanta, 'base64')
   }
@@ -22,15 +22,15 @@ export function createBase64Decoder(): Transform {
       try {
         callback(null, decode(chunk.toString('latin1')))
       } catch (error) {
-        callback(error instanceof Error ? error : malformed())
+        callback(error instanceof Error ? error : malformedProblem())
       }
     },
-    flush: (callback) => callback(rest === '' ? null : malformed()),
+    flush: (callback) => callback(rest === '' ? null : malformedProblem()),
   })
 }
 
 const base64 = /^[A-Za-z0-9+/]*={0,2}$/
 
-function malformed(): Error {
+function malformedProblem(): Error {
   return refusalProblem({ why: 'multipart', reason: 'A part says that it is base64, and is not.' })
 }

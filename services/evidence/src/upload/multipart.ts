@@ -33,7 +33,7 @@ export async function readMultipart(
 ): Promise<void> {
   if (!(body instanceof Readable)) throw refusalProblem({ why: 'empty' })
   const boundary = findBoundary(contentType)
-  if (boundary === undefined) throw malformed(undefined)
+  if (boundary === undefined) throw malformedProblem(undefined)
   const parser = openParser(boundary)
   // The parser may be several small parts ahead.
   let turn: Promise<void> = Promise.resolve()
@@ -43,7 +43,7 @@ export async function readMultipart(
   const streams = new Set<Readable>()
 
   const takePart = async ({ name, stream, given, encoding, mime }: Part): Promise<void> => {
-    const content = decoded(stream, encoding)
+    const content = decodePart(stream, encoding)
     if (name === metadataName) {
       if (hasMetadata) throw multipartFault('There may be one part `metadata`.')
       hasMetadata = true
@@ -61,7 +61,7 @@ export async function readMultipart(
   const scan = createHeadScanner(boundary, (head) => {
     heads += 1
     const fault = head === undefined ? undefined : faultOfHead(head)
-    if (head === undefined || fault !== undefined) wrongHead.reject(malformed(undefined, fault))
+    if (head === undefined || fault !== undefined) wrongHead.reject(malformedProblem(undefined, fault))
   })
   let stall: Stall | undefined
   const refresh = () => stall?.refresh()
@@ -86,7 +86,7 @@ export async function readMultipart(
       body.on('data', scan)
       const tooMany = () => reject(multipartFault(`There may be ${maxFilesAtOnce} files, and metadata once.`))
       for (const limit of ['filesLimit', 'partsLimit'] as const) parser.on(limit, tooMany)
-      parser.on('error', (cause) => reject(malformed(cause)))
+      parser.on('error', (cause) => reject(malformedProblem(cause)))
       parser.on('finish', () => {
         // The parser silently skips parts that are not form-data.
         if (heads !== parts) reject(multipartFault('Each part needs a Content-Disposition that is form-data.'))
@@ -125,7 +125,7 @@ interface Part {
 const plainEncodings: ReadonlySet<string> = new Set(['7bit', '8bit', 'binary'])
 
 /** Throws for an unsupported Content-Transfer-Encoding. */
-function decoded(stream: Readable, encoding: string): Readable {
+function decodePart(stream: Readable, encoding: string): Readable {
   const name = encoding.toLowerCase()
   if (plainEncodings.has(name)) return stream
   if (name !== 'base64') throw multipartFault('A part may have the Content-Transfer-Encoding base64, or none.')
@@ -155,7 +155,7 @@ async function readAll(stream: Readable): Promise<Buffer> {
   for await (const chunk of stream) {
     if (!Buffer.isBuffer(chunk)) throw new TypeError('a part must be a stream of bytes')
     length += chunk.length
-    if (length > maxMetadataBytes) throw metadataTooLarge()
+    if (length > maxMetadataBytes) throw metadataTooLargeProblem()
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)
@@ -165,10 +165,10 @@ function multipartFault(reason: string): Error {
   return refusalProblem({ why: 'multipart', reason })
 }
 
-function metadataTooLarge(): Error {
+function metadataTooLargeProblem(): Error {
   return problem('content_too_large', { detail: `The metadata may have at most ${maxMetadataBytes} bytes.` })
 }
 
-function malformed(cause: unknown, detail = 'The body is not multipart/form-data (RFC 7578).'): Error {
+function malformedProblem(cause: unknown, detail = 'The body is not multipart/form-data (RFC 7578).'): Error {
   return problem('bad_request', { detail, errors: [bodyError('is not multipart/form-data')], cause })
 }

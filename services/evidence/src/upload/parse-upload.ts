@@ -129,12 +129,12 @@ async function parseSingle(stream: unknown, upload: Upload, parts: Parts): Promi
   }
   if (head.declared.contentLength !== undefined) await parts.assertQuota(head.declared.contentLength)
   const named = testProcedures ?? []
-  await parts.requireTestProcedures(named, inQuery)
+  await parts.requireTestProcedures(named, pointToQuery)
   const file: ArrivedFile = { fileName: head.fileName, contentType: head.declared.contentType }
   upload.arrived.push(file)
   file.incoming = await parts.blobs.openIncoming(upload.tenantId)
   file.body = await receiveBody(stream, file.incoming, head.declared, parts.limits)
-  return { details: { ...brief, test_procedures: [...named] }, placeOf: inQuery }
+  return { details: { ...brief, test_procedures: [...named] }, placeOf: pointToQuery }
 }
 
 async function parseForm(
@@ -165,12 +165,12 @@ async function parseForm(
         const file: ArrivedFile = { fileName: parseFileName(fileName, index), contentType: type }
         arrived.push(file)
         const kind = judgeFile(file.fileName, type, parts.limits.allowedTypes)
-        if (!kind.accepted) throw ofFile(index, refusalProblem(kind.refusal))
+        if (!kind.accepted) throw addFileNumber(index, refusalProblem(kind.refusal))
         const incoming = await parts.blobs.openIncoming(tenantId)
         file.incoming = incoming
         const declared = { contentType: type, contentLength: undefined, sha256: details.sha256?.[index] }
         file.body = await receiveBody(bytes, incoming, declared, parts.limits).catch((error: unknown) => {
-          throw ofFile(index, error)
+          throw addFileNumber(index, error)
         })
       },
     },
@@ -184,7 +184,7 @@ async function parseForm(
   for (const [index, { body }] of arrived.entries()) {
     const expected = details.sha256?.[index]
     if (expected !== undefined && body?.sha256 !== expected)
-      throw ofFile(index, refusalProblem({ why: 'digest_mismatch' }))
+      throw addFileNumber(index, refusalProblem({ why: 'digest_mismatch' }))
   }
   return { details, placeOf: pointTo }
 }
@@ -196,13 +196,13 @@ const faultsOfFile: ReadonlySet<ProblemCode> = new Set([
   'digest_mismatch',
 ])
 
-function ofFile(index: number, error: unknown): unknown {
+function addFileNumber(index: number, error: unknown): unknown {
   if (!(error instanceof ProblemError) || !faultsOfFile.has(error.code)) return error
   const { detail = '', ...options } = error.options
   return problem(error.code, { ...options, detail: `File ${index + 1} of the form: ${detail}` })
 }
 
-const inQuery: PlaceOf = () => ({ parameter: 'test_procedure' })
+const pointToQuery: PlaceOf = () => ({ parameter: 'test_procedure' })
 const pointTo: PlaceOf = (index) => ({ pointer: `/test_procedures/${index}` })
 
 function assertQueryEmpty({ classification, ...query }: UploadQuery): void {

@@ -1,7 +1,7 @@
 import type { RequestInfo } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../deps.ts'
-import { recordingProblem, overQuota } from './refusal.ts'
+import { recordingProblem, quotaProblem } from './refusal.ts'
 import { type Actor, recordFailure } from './store.ts'
 import {
   countReserved,
@@ -30,7 +30,7 @@ export async function assertQuota(
   const used = await reportLookupFailure(
     async () => await db.read(context, async (tx) => await findUsedQuota(tx, uploadId)),
   )
-  if (used + BigInt(bytes) > tenantQuotaBytes) throw overQuota(tenantQuotaBytes)
+  if (used + BigInt(bytes) > tenantQuotaBytes) throw quotaProblem(tenantQuotaBytes)
 }
 
 /**
@@ -49,7 +49,7 @@ export async function reserveQuota(
       subtractReservations(tx, undefined),
       findUsedQuota(tx, uploadId),
     ])
-    if (tenantQuotaBytes !== undefined && used + BigInt(bytes) > tenantQuotaBytes) throw overQuota(tenantQuotaBytes)
+    if (tenantQuotaBytes !== undefined && used + BigInt(bytes) > tenantQuotaBytes) throw quotaProblem(tenantQuotaBytes)
     return await insertReservation(tx, { bytes, files, uploadId })
   })
 }

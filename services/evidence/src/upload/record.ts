@@ -115,13 +115,13 @@ export async function record<T>(
     }
   } catch (error) {
     // Assembled resumable uploads stay for the next request.
-    if (outcomes.size > 0 && !mayBeRecorded && uploadId === undefined) await abandon()
+    if (outcomes.size > 0 && !mayBeRecorded && uploadId === undefined) await discardUpload()
     if (!mayBeRecorded) await releaseReservation({ db }, context, reservationId)
     if (error instanceof ProblemError) throw error
     throw isStoreFull(error) ? storeFull(error) : recordingProblem(recordFailure(error), error)
   }
 
-  async function abandon(): Promise<void> {
+  async function discardUpload(): Promise<void> {
     await cleanup.run(async () => {
       for (const { blob } of files) await blobs.abandon?.(blob)
     })

@@ -1,5 +1,5 @@
 import { maxAttachments } from '@postern/contracts'
-import { type RequestInfo, bodyError, problem, unreadableDigest } from '@postern/service-kit'
+import { type RequestInfo, bodyError, problem, unreadableDigestProblem } from '@postern/service-kit'
 import type { UploadRefusal } from './rules.ts'
 import type { RecordFailure } from './store.ts'
 
@@ -25,7 +25,7 @@ export function refusalProblem(refusal: UploadRefusal): Error {
     case 'content_type':
       return problem('unsupported_media_type', { detail: 'The Content-Type is not a media type.' })
     case 'content_digest':
-      return unreadableDigest(refusal.header, refusal.reason)
+      return unreadableDigestProblem(refusal.header, refusal.reason)
     case 'length_mismatch':
       return problem('bad_request', {
         detail: 'The body does not have the length that Content-Length says.',
@@ -43,7 +43,7 @@ export function refusalProblem(refusal: UploadRefusal): Error {
     case 'multipart':
       return problem('invalid_content', { detail: refusal.reason, errors: [bodyError(refusal.reason)] })
     case 'too_long':
-      return tookTooLong()
+      return tooSlowProblem()
     default:
       return refusal satisfies never
   }
@@ -65,13 +65,13 @@ export function replacedProblem(): Error {
   return problem('conflict', { detail: 'The file has a newer version. Revise that one.' })
 }
 
-export function overQuota(quotaBytes: number): Error {
+export function quotaProblem(quotaBytes: number): Error {
   return problem('quota_exceeded', {
     detail: `The tenant can store ${quotaBytes} bytes of evidence, including open resumable uploads, and this file would exceed that. There is no receipt; a resumable upload keeps the bytes that have arrived.`,
   })
 }
 
-function tookTooLong(cause?: unknown): Error {
+function tooSlowProblem(cause?: unknown): Error {
   return problem('request_timeout', {
     detail:
       'The upload took too long for one request. The file was not stored; send it as a resumable upload (POST /api/v1/evidence/uploads).',
@@ -87,7 +87,7 @@ export function storeFull(cause: unknown): Error {
   })
 }
 
-export function scannerUnavailable(cause: unknown): Error {
+export function scannerUnavailableProblem(cause: unknown): Error {
   return problem('service_unavailable', {
     detail: 'The malware scanner does not respond, and files are not accepted unscanned. Send the file again later.',
     retryAfterSeconds: 30,
@@ -101,7 +101,7 @@ export function recordingProblem(failure: RecordFailure, cause: unknown): unknow
     case 'no_room':
       return storeFull(cause)
     case 'assertion_refused':
-      return tookTooLong(cause)
+      return tooSlowProblem(cause)
     case 'unavailable':
       return problem('service_unavailable', {
         detail: 'The upload could not be recorded, and there is no receipt. Send the file again.',

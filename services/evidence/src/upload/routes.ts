@@ -23,7 +23,7 @@ export function uploadRoutes(app: App, deps: Parts, limits: Limits): void {
     input.answer.header('cache-control', 'no-store')
     const upload = await acceptUpload(deps, limits, input, maxFilesAtOnce)
     return await finish(deps, limits, input, upload, (receipts) =>
-      upload.isMultipart ? [...receipts] : only(receipts),
+      upload.isMultipart ? [...receipts] : getOnly(receipts),
     )
   })
 
@@ -38,7 +38,7 @@ export function uploadRoutes(app: App, deps: Parts, limits: Limits): void {
     try {
       const { id, revision, keptOpen } = await ownFile(deps, input.context, input.params.id)
       const upload = await acceptUpload(deps, limits, input, 1, keptOpen)
-      return await finish(deps, limits, input, { ...upload, replaces: { id, revision } }, only)
+      return await finish(deps, limits, input, { ...upload, replaces: { id, revision } }, getOnly)
     } catch (error) {
       void discardRest(input.raw.body)
       throw error
@@ -128,7 +128,7 @@ async function ownFile(
   return { ...file, keptOpen }
 }
 
-function only(receipts: readonly Receipt[]): Receipt {
+function getOnly(receipts: readonly Receipt[]): Receipt {
   const [receipt] = receipts
   if (receipt === undefined) throw new Error('there is no receipt')
   return receipt

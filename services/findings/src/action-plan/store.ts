@@ -12,7 +12,7 @@ import {
   ownedBy,
   patternOf,
   timeOf,
-  when,
+  conditionIf,
   joinConditions,
 } from '../keyset.ts'
 import { jsonOrNull } from '../sql/store.ts'
@@ -179,15 +179,15 @@ function toPlan(row: PlanRow): StoredPlan {
 
 function conditionsOf(filter: ActionPlanFilter): Condition[] {
   return [
-    ...when(filter.status, (p) => `t.status = any(${p}::text[])`),
-    ...when(timeOf(filter.updatedSince), (p) => `t.updated_at >= ${p}::timestamptz`),
+    ...conditionIf(filter.status, (p) => `t.status = any(${p}::text[])`),
+    ...conditionIf(timeOf(filter.updatedSince), (p) => `t.updated_at >= ${p}::timestamptz`),
     ...belongsToFindings(filter.findings),
     ...ownedBy(filter.owner),
-    ...(filter.overdue === undefined ? [] : [overdue(filter.overdue)]),
-    ...when(dateOf(filter.dueAfter), (p) => `t.due_on > ${p}::date`),
-    ...when(dateOf(filter.dueBefore), (p) => `t.due_on < ${p}::date`),
-    ...when(filter.externalId, (p) => `t.external_id = any(${p}::text[])`),
-    ...when(
+    ...(filter.overdue === undefined ? [] : [overdueCondition(filter.overdue)]),
+    ...conditionIf(dateOf(filter.dueAfter), (p) => `t.due_on > ${p}::date`),
+    ...conditionIf(dateOf(filter.dueBefore), (p) => `t.due_on < ${p}::date`),
+    ...conditionIf(filter.externalId, (p) => `t.external_id = any(${p}::text[])`),
+    ...conditionIf(
       patternOf(filter.text),
       (p) =>
         `(t.title ilike ${p}::text or t.description ilike ${p} or t.reference ilike ${p} or t.external_id ilike ${p})`,
@@ -195,7 +195,7 @@ function conditionsOf(filter: ActionPlanFilter): Condition[] {
   ]
 }
 
-function overdue({ is, on }: NonNullable<ActionPlanFilter['overdue']>): Condition {
+function overdueCondition({ is, on }: NonNullable<ActionPlanFilter['overdue']>): Condition {
   return {
     values: [is, on],
     sql: (isOverdue, day) =>

@@ -48,7 +48,7 @@ export async function expand(
           )
           .catch((error: unknown) => {
             // With several findings, the caller can ask for a shorter page.
-            throw isTooLarge(error) && ids.length === 1 ? tooLargeToExpand(error) : error
+            throw isTooLarge(error) && ids.length === 1 ? tooLargeToExpandProblem(error) : error
           }),
     wants.has('entities') ? namesOf(universe, request, findings) : undefined,
   ])
@@ -68,7 +68,7 @@ export async function expand(
   return new Map(findings.map((finding) => [finding.id, partsOf(finding)]))
 }
 
-function tooLargeToExpand(cause: unknown): Error {
+function tooLargeToExpandProblem(cause: unknown): Error {
   return problem('bad_request', {
     detail: 'The expanded parts are too large for one response. Read them from their own lists.',
     errors: [{ parameter: 'expand', code: 'too_big', detail: 'is too large for one response' }],

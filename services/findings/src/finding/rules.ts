@@ -60,7 +60,7 @@ export function creationFaults(finding: CreateFinding): InputError[] {
     ...(['identified_date', 'target_date'] as const).flatMap((field) => {
       const date = finding[field]
       return date !== undefined && date < earliestDate
-        ? [fault(field, 'out_of_range', `must be ${earliestDate} or later`)]
+        ? [toFault(field, 'out_of_range', `must be ${earliestDate} or later`)]
         : []
     }),
     ...(finding.status === 'draft' ? [] : incompleteFaults(finding)),
@@ -70,11 +70,11 @@ export function creationFaults(finding: CreateFinding): InputError[] {
 function incompleteFaults(finding: CreateFinding): InputError[] {
   const { condition, criteria = null, cause = null, consequence = null, entity_ids, owner = null } = finding
   return missingAfterDraft({ condition, criteria, cause, consequence, entity_ids, owner }).map((field) =>
-    fault(field, 'required', 'is required unless `status` is draft'),
+    toFault(field, 'required', 'is required unless `status` is draft'),
   )
 }
 
-export const unknownRepeat: InputError = fault(
+export const unknownRepeat: InputError = toFault(
   'repeat_of_id',
   'unknown',
   'must be the id or address of another finding',
@@ -84,11 +84,11 @@ export const unknownRepeat: InputError = fault(
 export function faultOfConstraint(constraint: string): InputError | undefined {
   switch (constraint) {
     case 'finding_condition_said':
-      return fault('condition', 'required', 'must not be blank')
+      return toFault('condition', 'required', 'must not be blank')
     case 'finding_identified_not_in_future':
-      return fault('identified_date', 'in_future', 'must not be later than tomorrow (UTC)')
+      return toFault('identified_date', 'in_future', 'must not be later than tomorrow (UTC)')
     case 'finding_repeats_what_has_ended':
-      return fault('repeat_of_id', 'not_closed', 'must be a closed finding, or one with an accepted risk')
+      return toFault('repeat_of_id', 'not_closed', 'must be a closed finding, or one with an accepted risk')
     case 'finding_repeat_of_fk':
       return unknownRepeat
     // The clocks of service and database may differ around midnight.
@@ -103,13 +103,13 @@ export function faultOfConstraint(constraint: string): InputError | undefined {
     case 'finding_validator_is_another':
       return { pointer: '/validated_by', code: 'not_comparable', detail: notComparable }
     case 'finding_owner_is_another':
-      return fault('owner', 'same_person', 'must not be the person who validated the remedy')
+      return toFault('owner', 'same_person', 'must not be the person who validated the remedy')
     default:
       return undefined
   }
 }
 
-function fault(field: keyof CreateFinding | keyof UpdateFinding, code: string, detail: string): InputError {
+function toFault(field: keyof CreateFinding | keyof UpdateFinding, code: string, detail: string): InputError {
   return { pointer: `/${field}`, code, detail }
 }
 
@@ -162,25 +162,26 @@ export function changeFaults(before: StoredFinding, after: StoredFinding): Input
   const faults = (['identified_date', 'target_date'] as const).flatMap((field) => {
     const date = after[field]
     return date !== null && date < earliestDate
-      ? [fault(field, 'out_of_range', `must be ${earliestDate} or later`)]
+      ? [toFault(field, 'out_of_range', `must be ${earliestDate} or later`)]
       : []
   })
-  if (Object.keys(after.custom).length > 50) faults.push(fault('custom', 'too_big', 'must have at most 50 fields'))
-  if (after.repeat_of_id === after.id) faults.push(fault('repeat_of_id', 'invalid', 'must name a different finding'))
+  if (Object.keys(after.custom).length > 50) faults.push(toFault('custom', 'too_big', 'must have at most 50 fields'))
+  if (after.repeat_of_id === after.id) faults.push(toFault('repeat_of_id', 'invalid', 'must name a different finding'))
   if (before.status === 'draft') return faults
   for (const field of ['identified_date', 'repeat_of_id'] as const) {
     if (before[field] !== after[field])
-      faults.push(fault(field, 'fixed', 'can change only while the finding is a draft'))
+      faults.push(toFault(field, 'fixed', 'can change only while the finding is a draft'))
   }
   if (after.validated_by !== null && !isDeepStrictEqual(before.owner, after.owner)) {
     const outcome = comparePeople(after.owner, after.validated_by)
     if (outcome === 'same')
-      faults.push(fault('owner', 'same_person', 'must not be the person who validated the remedy'))
-    if (outcome === 'unknown' && after.owner !== null) faults.push(fault('owner', 'not_comparable', ownerNotComparable))
+      faults.push(toFault('owner', 'same_person', 'must not be the person who validated the remedy'))
+    if (outcome === 'unknown' && after.owner !== null)
+      faults.push(toFault('owner', 'not_comparable', ownerNotComparable))
   }
   return [
     ...faults,
-    ...missingAfterDraft(after).map((field) => fault(field, 'required', 'is required after the draft status')),
+    ...missingAfterDraft(after).map((field) => toFault(field, 'required', 'is required after the draft status')),
   ]
 }
 

@@ -31,12 +31,12 @@ export async function* textOf({ maker, lastModified, pieces }: PoamDocument): As
       yield `${closing}${list === '' ? '' : ']'},"${lists[piece.part]}":[`
       list = lists[piece.part]
     }
-    yield shown(maker, risk, piece)
+    yield formatPiece(maker, risk, piece)
   }
   yield `${risk.end()}]}}\n`
 }
 
-function shown(maker: PoamMaker, risk: OpenRisk, { part, finding, ...piece }: StoredPiece): string {
+function formatPiece(maker: PoamMaker, risk: OpenRisk, { part, finding, ...piece }: StoredPiece): string {
   if (part === 'log') return risk.entries(piece)
   if (finding === null) throw new Error('a selected finding was not found')
   switch (part) {

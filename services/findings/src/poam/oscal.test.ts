@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { endOf, markup, markupLine, oneLine, startOf, writableTime, xmlText } from './oscal.ts'
+import { endOf, escapeMarkup, markupLine, toOneLine, startOf, writableTime, xmlText } from './oscal.ts'
 
 describe('text in a plan of action is escaped', () => {
   test.each([
@@ -23,7 +23,7 @@ describe('text in a plan of action is escaped', () => {
     ['{{ insert: param, a }}', String.raw`\{\{ insert: param, a \}\}`],
     ['a\r\n# b\r# c', 'a\n\\# b\n\\# c'],
   ])('%j', (text, escaped) => {
-    expect(markup(text)).toBe(escaped)
+    expect(escapeMarkup(text)).toBe(escaped)
   })
 
   test('in a one-line title', () => {
@@ -35,8 +35,8 @@ test('a character that XML does not allow is replaced', () => {
   expect(xmlText('\u001b[0m a\ufffeb\uffffc\ud800d \ud83d\ude00\t\n')).toBe(
     '\ufffd[0m a\ufffdb\ufffdc\ufffdd \ud83d\ude00\t\n',
   )
-  expect(markup('\u001b')).toBe('\ufffd')
-  expect(oneLine('a\u001bb')).toBe('a\ufffdb')
+  expect(escapeMarkup('\u001b')).toBe('\ufffd')
+  expect(toOneLine('a\u001bb')).toBe('a\ufffdb')
 })
 
 // The pattern of NIST's schema for OSCAL 1.2, which takes the year of a leap day before 2000 to have two digits.

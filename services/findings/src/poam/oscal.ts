@@ -18,17 +18,17 @@ export function oscalUuid(tenantId: string, name: string): string {
 }
 
 /** Undefined if the text is blank. */
-export function oneLine(text: string): string | undefined {
+export function toOneLine(text: string): string | undefined {
   const line = xmlText(text).replaceAll(/\s+/gu, ' ').trim()
   return line === '' ? undefined : line
 }
 
 export function markupLine(text: string): string {
-  return markup(oneLine(text) ?? '-')
+  return escapeMarkup(toOneLine(text) ?? '-')
 }
 
 /** Escapes Markdown, including entities and OSCAL insertions. */
-export function markup(text: string): string {
+export function escapeMarkup(text: string): string {
   return (
     xmlText(text)
       .replaceAll(/\r\n?/g, '\n')
@@ -51,7 +51,7 @@ export function properties(
   values: Readonly<Record<string, string | number | boolean | null | undefined>>,
 ): PoamProperty[] {
   return Object.entries(values).flatMap(([name, value]) => {
-    const line = value === null || value === undefined ? undefined : oneLine(String(value))
+    const line = value === null || value === undefined ? undefined : toOneLine(String(value))
     return line === undefined ? [] : [{ name, ns: namespace, value: line }]
   })
 }

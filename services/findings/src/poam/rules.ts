@@ -20,10 +20,10 @@ import type { StoredFinding } from '../finding/rules.ts'
 import {
   endOf,
   isWritable,
-  markup,
+  escapeMarkup,
   markupLine,
   namespace,
-  oneLine,
+  toOneLine,
   oscalUuid,
   personKey,
   properties,
@@ -112,21 +112,21 @@ export function createPoamMaker(tenantId: string, selection: string): PoamMaker 
     uuid: uuid(made.id),
     lifecycle: 'recommendation',
     title: markupLine(`Recommendation ${made.reference}`),
-    description: markup(made.text),
+    description: escapeMarkup(made.text),
     props: properties({
       reference: made.reference,
       priority: made.priority,
       response: made.response,
       status: made.status,
     }),
-    ...(made.response_rationale === null ? {} : { remarks: markup(made.response_rationale) }),
+    ...(made.response_rationale === null ? {} : { remarks: escapeMarkup(made.response_rationale) }),
   })
 
   const ofPlan = (plan: PoamPlan): PoamResponse => ({
     uuid: uuid(plan.id),
     lifecycle: isDone(plan.status) ? 'completed' : 'planned',
     title: markupLine(plan.title),
-    description: markup(plan.description ?? plan.title),
+    description: escapeMarkup(plan.description ?? plan.title),
     props: properties({ reference: plan.reference, status: plan.status }),
     tasks: [milestone(plan)],
   })
@@ -152,7 +152,7 @@ export function createPoamMaker(tenantId: string, selection: string): PoamMaker 
     observation: (finding, evidence) => ({
       uuid: uuid(`observation:${finding.id}`),
       title: markupLine(finding.title),
-      description: markup(finding.condition),
+      description: escapeMarkup(finding.condition),
       props: properties({ reference: finding.reference, 'test-procedure-id': finding.test_procedure_id }),
       methods: ['UNKNOWN'],
       types: ['discovery'],
@@ -172,8 +172,8 @@ export function createPoamMaker(tenantId: string, selection: string): PoamMaker 
       return {
         uuid: uuid(`risk:${finding.id}`),
         title: markupLine(finding.title),
-        description: markup(finding.condition),
-        statement: markup(finding.consequence ?? finding.condition),
+        description: escapeMarkup(finding.condition),
+        statement: escapeMarkup(finding.consequence ?? finding.condition),
         props: properties({ reference: finding.reference, 'accepted-until': finding.accepted_until }),
         status: riskStatuses[finding.status],
         characterizations: [
@@ -194,7 +194,7 @@ export function createPoamMaker(tenantId: string, selection: string): PoamMaker 
       return {
         uuid: uuid(`log:${entry.finding_id}:${entry.seq}`),
         title: markupLine(entry.kind.replaceAll('_', ' ')),
-        ...(entry.body === null ? {} : { description: markup(entry.body) }),
+        ...(entry.body === null ? {} : { description: escapeMarkup(entry.body) }),
         start: isWritable(entry.occurred_at) ? writableTime(entry.occurred_at) : entry.recorded_at,
         props: properties({
           seq: entry.seq,
@@ -214,7 +214,7 @@ export function createPoamMaker(tenantId: string, selection: string): PoamMaker 
       return {
         uuid: uuid(finding.id),
         title: markupLine(finding.title),
-        description: markup(finding.condition),
+        description: escapeMarkup(finding.condition),
         props: [
           ...properties({
             reference: finding.reference,
@@ -232,7 +232,7 @@ export function createPoamMaker(tenantId: string, selection: string): PoamMaker 
         target: {
           type: 'objective-id',
           'target-id': subject === undefined ? `finding-${finding.id}` : `entity-${subject}`,
-          ...(finding.criteria === null ? {} : { description: markup(finding.criteria) }),
+          ...(finding.criteria === null ? {} : { description: escapeMarkup(finding.criteria) }),
           status: {
             state: isClosed ? 'satisfied' : 'not-satisfied',
             reason: isClosed ? 'pass' : finding.status === 'risk_accepted' ? 'other' : 'fail',
@@ -240,7 +240,7 @@ export function createPoamMaker(tenantId: string, selection: string): PoamMaker 
         },
         'related-observations': observations,
         'related-risks': risks,
-        ...(finding.cause === null ? {} : { remarks: markup(finding.cause) }),
+        ...(finding.cause === null ? {} : { remarks: escapeMarkup(finding.cause) }),
       }
     },
     item: (finding) => {
@@ -248,12 +248,12 @@ export function createPoamMaker(tenantId: string, selection: string): PoamMaker 
       return {
         uuid: uuid(`poam-item:${finding.id}`),
         title: markupLine(finding.title),
-        description: markup(finding.condition),
+        description: escapeMarkup(finding.condition),
         props: properties({ reference: finding.reference, status: finding.status, severity: finding.severity }),
         'related-findings': [{ 'finding-uuid': uuid(finding.id) }],
         'related-observations': observations,
         'related-risks': risks,
-        ...(finding.corrective_action === null ? {} : { remarks: markup(finding.corrective_action) }),
+        ...(finding.corrective_action === null ? {} : { remarks: escapeMarkup(finding.corrective_action) }),
       }
     },
   }
@@ -285,7 +285,7 @@ function isDone(status: ActionPlan['status']): boolean {
 
 /** NIST's schema accepts only ASCII addresses; others become a remark. */
 function partyOf(uuid: string, { email, name }: PersonRef): PoamParty {
-  const shown = name === undefined ? undefined : oneLine(name)
+  const shown = name === undefined ? undefined : toOneLine(name)
   return {
     uuid,
     type: 'person',
@@ -295,5 +295,5 @@ function partyOf(uuid: string, { email, name }: PersonRef): PoamParty {
 }
 
 function addressOf(email: string): Pick<PoamParty, 'email-addresses' | 'remarks'> {
-  return /^[!-~]+$/.test(email) ? { 'email-addresses': [email] } : { remarks: markup(`E-mail: ${email}`) }
+  return /^[!-~]+$/.test(email) ? { 'email-addresses': [email] } : { remarks: escapeMarkup(`E-mail: ${email}`) }
 }

@@ -9,7 +9,7 @@ import {
   belongsToFindings,
   patternOf,
   timeOf,
-  when,
+  conditionIf,
   joinConditions,
 } from '../keyset.ts'
 import type { StatusByPlans } from './rules.ts'
@@ -75,7 +75,7 @@ export async function insertRecommendation(
       createdBy.label,
     ]),
   )
-  return one(rows)
+  return getOnly(rows)
 }
 
 /** The finding must be locked. */
@@ -92,7 +92,7 @@ export async function updateRecommendation(tx: Tx, after: Recommendation): Promi
       JSON.stringify(after.custom),
     ]),
   )
-  return one(rows)
+  return getOnly(rows)
 }
 
 export interface RecommendationProgress {
@@ -123,7 +123,7 @@ function toRecommendation(row: RecommendationRow): Recommendation {
   }
 }
 
-function one([row]: readonly RecommendationRow[]): Recommendation {
+function getOnly([row]: readonly RecommendationRow[]): Recommendation {
   if (row === undefined) throw new Error('the write of a recommendation returned no row')
   return toRecommendation(row)
 }
@@ -138,11 +138,11 @@ function addressValues(address: ResourceAddress): readonly (string | null)[] {
 
 function conditionsOf(filter: RecommendationFilter): Condition[] {
   return [
-    ...when(filter.status, (p) => `t.status = any(${p}::text[])`),
-    ...when(timeOf(filter.updatedSince), (p) => `t.updated_at >= ${p}::timestamptz`),
+    ...conditionIf(filter.status, (p) => `t.status = any(${p}::text[])`),
+    ...conditionIf(timeOf(filter.updatedSince), (p) => `t.updated_at >= ${p}::timestamptz`),
     ...belongsToFindings(filter.findings),
-    ...when(filter.externalId, (p) => `t.external_id = any(${p}::text[])`),
-    ...when(
+    ...conditionIf(filter.externalId, (p) => `t.external_id = any(${p}::text[])`),
+    ...conditionIf(
       patternOf(filter.text),
       (p) => `(t.text ilike ${p}::text or t.reference ilike ${p} or t.external_id ilike ${p})`,
     ),

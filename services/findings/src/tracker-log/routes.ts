@@ -85,7 +85,7 @@ export function trackerLogRoutes(
       await sealer.settle(context)
       if (page.wantsTotal) {
         const total = await countTenantLog(db, context, { wanted, after: since })
-        if (total === undefined) throw tooManyToCount()
+        if (total === undefined) throw tooManyToCountProblem()
         page.total(total)
       }
       const after = page.after?.after ?? since
@@ -201,7 +201,7 @@ function requestedPosition({ since, since_seq }: ContractInput<typeof listLog>['
   })
 }
 
-function tooManyToCount(): Error {
+function tooManyToCountProblem(): Error {
   const detail = `can search at most ${maxLogWalk} entries after \`since\` if \`kind\` or \`actor\` is given`
   return problem('bad_request', {
     detail: 'There are too many entries to count. Use a later `since`, or omit `kind` and `actor`.',

@@ -40,7 +40,7 @@ export async function peopleLinker(
       request.log.warn({ event: 'people_not_linked', request_id: request.requestId, err: error })
     }
   }
-  return (body) => ({ ...body, ...linkedMembers(body, ids) })
+  return (body) => ({ ...body, ...toLinkedMembers(body, ids) })
 }
 
 function emailsIn(body: unknown): string[] {
@@ -51,7 +51,7 @@ function emailsIn(body: unknown): string[] {
   })
 }
 
-function linkedMembers(body: NamingPeople, ids: ReadonlyMap<string, string>): Readonly<Record<string, object>> {
+function toLinkedMembers(body: NamingPeople, ids: ReadonlyMap<string, string>): Readonly<Record<string, object>> {
   const linked: Record<string, object> = {}
   for (const member of personMembers) {
     const person = body[member]

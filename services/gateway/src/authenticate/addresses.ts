@@ -39,7 +39,7 @@ export function createClientAddress(
     tell(fault, peer)
   }
   return (socket, forwardedFor) => {
-    const peer = plain(socket.remoteAddress ?? '')
+    const peer = toPlainAddress(socket.remoteAddress ?? '')
     if (forwardedFor === undefined || forwardedFor.trim() === '') return peer
     if (!isTrusted(peer)) {
       tellOnce('not_trusted', peer)
@@ -64,6 +64,6 @@ function withoutPort(hop: string): string {
   return v4 ?? v6 ?? hop
 }
 
-function plain(address: string): string {
+function toPlainAddress(address: string): string {
   return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address
 }

@@ -194,7 +194,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   }
 
   /** Rejects malformed credentials; no look-up was needed, so failed attempts are not counted. */
-  function unreadable(exchange: Exchange, refused: Refusal): Refusal {
+  function refuseUnreadable(exchange: Exchange, refused: Refusal): Refusal {
     return countRequest(unreadableRequests, exchange, 'without valid credentials') ?? refused
   }
 
@@ -202,7 +202,10 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
     const header = exchange.headers.read.authorization
     if (header === undefined) {
       const isMisplaced = containsMisplacedKey(exchange)
-      return unreadable(exchange, isMisplaced ? misplacedKey(exchange, 'missing_credentials') : missing(exchange))
+      return refuseUnreadable(
+        exchange,
+        isMisplaced ? misplacedKey(exchange, 'missing_credentials') : refuseMissing(exchange),
+      )
     }
     const credentials = parseCredentials(header, isScimTarget(exchange.target) ? ofIdentityProviders : keySchemes)
     switch (credentials.kind) {
@@ -218,18 +221,21 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
       }
       case 'bearer':
         if (tokens === undefined) {
-          return unreadable(exchange, invalidToken('Access tokens are not accepted here. Send Authorization: ApiKey.'))
+          return refuseUnreadable(
+            exchange,
+            invalidToken('Access tokens are not accepted here. Send Authorization: ApiKey.'),
+          )
         }
         return reserveWait(exchange) ?? readToken(exchange, credentials.token, tokens)
       case 'misplaced_key':
-        return unreadable(exchange, misplacedKey(exchange, 'invalid_key'))
+        return refuseUnreadable(exchange, misplacedKey(exchange, 'invalid_key'))
       case 'malformed':
-        if (credentials.scheme === undefined) return unreadable(exchange, missing(exchange))
+        if (credentials.scheme === undefined) return refuseUnreadable(exchange, refuseMissing(exchange))
         if (credentials.scheme === 'Bearer') {
-          return unreadable(exchange, invalidToken('The Authorization header does not hold a bearer token.'))
+          return refuseUnreadable(exchange, invalidToken('The Authorization header does not hold a bearer token.'))
         }
         failedAttempts.keys.note(exchange.address)
-        return unreadable(exchange, invalidKey(exchange))
+        return refuseUnreadable(exchange, invalidKey(exchange))
       default:
         return credentials satisfies never
     }
@@ -286,7 +292,7 @@ function misplacedKey(exchange: Exchange, code: 'missing_credentials' | 'invalid
   })
 }
 
-function missing(exchange: Exchange): Refusal {
+function refuseMissing(exchange: Exchange): Refusal {
   const scheme = isScimTarget(exchange.target) ? 'Bearer' : 'ApiKey'
   return refusal('missing_credentials', {
     detail: `Send Authorization: ${scheme} followed by one space and your key.`,

@@ -45,7 +45,7 @@ export function containsKey(text: string): boolean {
 function readCredentials(header: string, accepted: KeySchemes): Credentials {
   const space = header.indexOf(' ')
   const scheme = schemeOf(space === -1 ? header : header.slice(0, space))
-  if (space === -1 || header.length > longest) return malformed(space === -1 ? scheme : undefined)
+  if (space === -1 || header.length > longest) return toMalformed(space === -1 ? scheme : undefined)
   const value = header.slice(space + 1)
   if (scheme === 'ApiKey' || (accepted.bearer && scheme === 'Bearer' && value.startsWith(keyPrefix))) {
     const key = parseKey(value)
@@ -56,10 +56,10 @@ function readCredentials(header: string, accepted: KeySchemes): Credentials {
     if (key !== undefined) return { kind: 'api_key', key }
   }
   if (scheme === 'Bearer' && tokenPattern.test(value)) return { kind: 'bearer', token: value }
-  return malformed(scheme)
+  return toMalformed(scheme)
 }
 
-function malformed(scheme: ReturnType<typeof schemeOf>): Credentials {
+function toMalformed(scheme: ReturnType<typeof schemeOf>): Credentials {
   return { kind: 'malformed', scheme: scheme === 'Basic' ? undefined : scheme }
 }
 

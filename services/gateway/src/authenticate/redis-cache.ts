@@ -84,7 +84,7 @@ export function openRedisCache(options: {
   subscriber.on('ready', () => void subscribe())
 
   /** Logins that may not publish only confirm the subscription. */
-  async function hearHeartbeat(): Promise<void> {
+  async function waitForHeartbeat(): Promise<void> {
     const heard = new Promise<boolean>((resolve) => {
       onHeartbeat = () => resolve(true)
       setTimeout(() => resolve(false), heartbeatTimeoutMs).unref()
@@ -102,7 +102,7 @@ export function openRedisCache(options: {
       write: async () => await counter.lease('{health}', probeLimit, 1),
       logger,
     }),
-    subscription: watchConnection(subscriber, { use: 'subscription', probe: hearHeartbeat, logger }),
+    subscription: watchConnection(subscriber, { use: 'subscription', probe: waitForHeartbeat, logger }),
   }
 
   return {

@@ -56,7 +56,7 @@ export function createRevocationWatermarks(
   const tenants = new Map<string, TenantWatermark>()
   let changes = 0
 
-  function raisedNow(): Raised {
+  function createRaised(): Raised {
     return { at: clocks.monotonic(), databaseAt: databaseClock.highest() }
   }
 
@@ -65,7 +65,7 @@ export function createRevocationWatermarks(
     keys.set(hash, {
       version: Math.max(version, known?.version ?? 0),
       revoked: revoked || known?.revoked === true,
-      ...raisedNow(),
+      ...createRaised(),
     })
   }
 
@@ -80,7 +80,7 @@ export function createRevocationWatermarks(
       const known = tenants.get(revocation.tenantId)
       tenants.set(revocation.tenantId, {
         version: Math.max(revocation.version, known?.version ?? 0),
-        ...raisedNow(),
+        ...createRaised(),
       })
     },
     isRevoked: (hash) => keys.get(hash)?.revoked === true,

@@ -158,7 +158,7 @@ export function createRateLimit(options: {
     return now < Math.max(bucket.windowOver, bucket.madeAt + windowMs) || fetching.has(bucket)
   }
 
-  function current(bucket: Bucket): Bucket {
+  function findCurrent(bucket: Bucket): Bucket {
     return bucket.isForgotten ? bucketOf(bucket.kind, bucket.tenantId, bucket.id, bucket.limit) : bucket
   }
 
@@ -302,9 +302,9 @@ export function createRateLimit(options: {
     take: async ({ principal, tenant, people }) => {
       for (;;) {
         const limits = combineLimits(
-          () => current(principal),
-          () => current(tenant),
-          people === undefined ? undefined : () => current(people),
+          () => findCurrent(principal),
+          () => findCurrent(tenant),
+          people === undefined ? undefined : () => findCurrent(people),
         )
         if (tryTake(limits)) return { kind: 'allowed' }
         const now = clocks.monotonic()

@@ -11,7 +11,7 @@ import {
 } from '@postern/contracts'
 import { leaseMs } from '@postern/contracts/internal'
 import type { Tx } from '@postern/tenant-db'
-import { type App, type RequestInfo, contractRoute, notThisVersion, problem, storedList } from '@postern/service-kit'
+import { type App, type RequestInfo, contractRoute, versionProblem, problem, storedList } from '@postern/service-kit'
 import { actorOf } from '../actor.ts'
 import type { Deps } from '../deps.ts'
 import { findKeyPolicy, findKeyPolicyForChange, lockMostKeys } from '../policy/store.ts'
@@ -147,7 +147,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
           // Accept an old tag if the key is already as narrow: the first attempt's response may not have arrived (RFC
           // 9110 §13.1.1).
           const ifMatch = ifMatchOf(input)
-          if (!matchesVersion(ifMatch, current.version) && !(isDone && asksForLess)) throw notThisVersion(ifMatch)
+          if (!matchesVersion(ifMatch, current.version) && !(isDone && asksForLess)) throw versionProblem(ifMatch)
           if (current.revoked !== null) {
             throw problem('conflict', {
               detail: 'The key is revoked and cannot be changed. Create a new key.',

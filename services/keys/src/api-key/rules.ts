@@ -35,13 +35,13 @@ export function decideExpiry({ choice, expiresAt, now, maxKeyDays }: LifeRequest
   const latest = now.valueOf() + maxKeyDays * dayMs
   if (choice !== 'custom') {
     const expiry = now.valueOf() + choiceDays[choice] * dayMs
-    if (expiry > latest) return refuse('/expires_in', 'too_long', tooLong(maxKeyDays))
+    if (expiry > latest) return refuse('/expires_in', 'too_long', toTooLongFault(maxKeyDays))
     return allow(new Date(expiry))
   }
   const expiry = Date.parse(expiresAt ?? '')
   // Also rejects invalid dates (NaN).
   if (!(expiry > now.valueOf())) return refuse('/expires_at', 'not_in_future', 'must be in the future')
-  if (!(expiry <= latest)) return refuse('/expires_at', 'too_long', tooLong(maxKeyDays))
+  if (!(expiry <= latest)) return refuse('/expires_at', 'too_long', toTooLongFault(maxKeyDays))
   return allow(new Date(expiry))
 }
 
@@ -57,7 +57,7 @@ export function decideSuccessorExpiry(
   return allow(new Date(now.valueOf() + Math.min(lifetimeMs, maxKeyDays * dayMs)))
 }
 
-function tooLong(maxKeyDays: number): string {
+function toTooLongFault(maxKeyDays: number): string {
   return `must be at most ${maxKeyDays} days ahead, the maximum for this tenant`
 }
 
@@ -170,11 +170,12 @@ export type Change =
 export function decideChange(current: Mutable, wanted: Partial<Mutable>): Change {
   const next = { ...current, ...wanted }
   const errors: InputError[] = []
-  if (!isNarrowerOrEqual(next.scopes, current.scopes)) errors.push(wider('/scopes', 'scopes that it does not have'))
+  if (!isNarrowerOrEqual(next.scopes, current.scopes))
+    errors.push(toWideningFault('/scopes', 'scopes that it does not have'))
   if (!isNarrowerOrEqualList(next.addresses, current.addresses)) {
-    errors.push(wider('/allowed_addresses', 'addresses that are not in its list'))
+    errors.push(toWideningFault('/allowed_addresses', 'addresses that are not in its list'))
   }
-  if (!(next.expiresAt <= current.expiresAt)) errors.push(wider('/expires_at', 'a later expiry'))
+  if (!(next.expiresAt <= current.expiresAt)) errors.push(toWideningFault('/expires_at', 'a later expiry'))
   if (errors.length > 0) return { kind: 'refused', errors }
 
   const changes: Record<string, { from: unknown; to: unknown }> = {}
@@ -209,7 +210,7 @@ function isSameOwner(left: Mutable['owner'], right: Mutable['owner']): boolean {
   )
 }
 
-function wider(pointer: string, what: string): InputError {
+function toWideningFault(pointer: string, what: string): InputError {
   return { pointer, code: 'widens', detail: `would give the key ${what}` }
 }
 

@@ -24,7 +24,7 @@ export function bulkRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enforc
   type Reader = Parameters<typeof db.read>[0]
 
   async function listByIds(ids: readonly string[], reader: Reader): Promise<StoredKey[]> {
-    return inOrder(ids, await db.read(reader, async (tx) => await findKeys(tx, ids)))
+    return sortByIds(ids, await db.read(reader, async (tx) => await findKeys(tx, ids)))
   }
 
   async function listByFilter(given: ApiKeyFilter, reader: Reader): Promise<StoredKey[]> {
@@ -92,7 +92,7 @@ async function changeSelected(
   tx: Tx,
   { body, bulk, actor }: { readonly body: ChangeKeys; readonly bulk: string; readonly actor: Actor },
 ): Promise<{ readonly keys: readonly StoredKey[]; readonly changed: ReadonlySet<string> }> {
-  const current = inOrder(body.ids, await findKeysForChange(tx, body.ids))
+  const current = sortByIds(body.ids, await findKeysForChange(tx, body.ids))
   const changes = body.action === 'revoke' ? [] : await decideChanges(tx, { body, current, bulk, actor })
   const isDone = body.action === 'revoke' ? current.every(({ revoked }) => revoked !== null) : changes.length === 0
   if (!isDone && bulkVersion(current) !== body.version) {
@@ -166,7 +166,7 @@ function assertFuture(text: string, [key]: readonly StoredKey[]): void {
 }
 
 /** Returns the keys in the order of the ids. Throws a 422 problem if one is missing. */
-function inOrder(ids: readonly string[], keys: readonly StoredKey[]): StoredKey[] {
+function sortByIds(ids: readonly string[], keys: readonly StoredKey[]): StoredKey[] {
   const errors = unknownIds(ids, keys)
   if (errors.length > 0) throw problem('invalid_content', { errors })
   const byId = new Map(keys.map((key) => [key.id, key]))

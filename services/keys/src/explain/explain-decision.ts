@@ -41,7 +41,7 @@ export function explainDecision(
   const target = canonicalTarget(path)
   if (!target.ok) {
     const code = target.reason === 'too_long' ? 'uri_too_long' : 'non_canonical_path'
-    return refused({ step: 'target', code, detail: targetRemedy(target.reason) }, {}, null)
+    return refuse({ step: 'target', code, detail: targetRemedy(target.reason) }, {}, null)
   }
   const found = match(method, target.path)
   if (found.kind === 'route' && found.route.access.kind === 'public') return publicRoute(found.route.id)
@@ -60,7 +60,7 @@ export function decideRoute(
   const passed: Partial<Record<DecisionStep, string>> = {
     target: 'The path is in its canonical form.',
     state: 'The key is not revoked.',
-    expiry: `The key is valid until ${inWords(record.expiresAt)}.`,
+    expiry: `The key is valid until ${formatTime(record.expiresAt)}.`,
     tenant: 'The tenant is active.',
     address:
       record.allowedAddresses.length === 0
@@ -77,21 +77,21 @@ export function decideRoute(
     address ?? '',
   )
   const routeId = route?.id ?? null
-  if (keyRefusal !== undefined) return refused(verdictOf(keyRefusal, record, nameOf(asked)), passed, routeId)
+  if (keyRefusal !== undefined) return refuse(verdictOf(keyRefusal, record, nameOf(asked)), passed, routeId)
 
   if (found.kind === 'none') {
     const detail = 'There is no such route. Compare the path with the reference, including its case and its end.'
-    return refused({ step: 'route', code: 'not_found', detail }, passed, null)
+    return refuse({ step: 'route', code: 'not_found', detail }, passed, null)
   }
   if (found.kind === 'method') {
     const detail = `This path supports ${found.allowed.join(', ')}, but not ${method}.`
-    return refused({ step: 'route', code: 'method_not_allowed', detail }, passed, null)
+    return refuse({ step: 'route', code: 'method_not_allowed', detail }, passed, null)
   }
   passed.route = `The operation is ${found.route.id}: ${found.route.summary}.`
   const caller = { kind: 'api_key', granted: record.scopes, scopes: expandScopes(record.scopes), roles: [] } as const
   const denial = denialOf(found.route, caller)
   if (denial !== undefined) {
-    return refused({ step: 'scope', code: denial.code, detail: denial.detail }, passed, routeId)
+    return refuse({ step: 'scope', code: denial.code, detail: denial.detail }, passed, routeId)
   }
   passed.scope = `The key has the scopes ${record.scopes.join(', ')}, which suffice.`
   const limit = `The key may send ${record.keyLimit} requests a minute, and its tenant ${record.tenantLimit}. Only gateways count them.`
@@ -129,7 +129,7 @@ function verdictOf(code: KeyRefusal, record: KeyRecord, address: string): Verdic
     case 'key_revoked':
       return { step, code, detail: 'The key is revoked and will not work again. Create a new key.' }
     case 'key_expired':
-      return { step, code, detail: `The key expired at ${inWords(record.expiresAt)}. Create a new key.` }
+      return { step, code, detail: `The key expired at ${formatTime(record.expiresAt)}. Create a new key.` }
     case 'tenant_suspended':
       return { step, code, detail: 'The operator of the platform has suspended the tenant.' }
     case 'address_not_allowed': {
@@ -141,7 +141,7 @@ function verdictOf(code: KeyRefusal, record: KeyRecord, address: string): Verdic
   }
 }
 
-function refused(
+function refuse(
   { step, code, detail }: Verdict,
   passed: Partial<Record<DecisionStep, string>>,
   route: string | null,
@@ -165,6 +165,6 @@ export function stepsOf(
   })
 }
 
-function inWords(epochMs: number): string {
+function formatTime(epochMs: number): string {
   return new Date(epochMs).toISOString()
 }

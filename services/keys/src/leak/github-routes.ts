@@ -58,14 +58,15 @@ function isStream(body: unknown): body is AsyncIterable<unknown> {
 function assertSigned(keys: GithubKeys, { headers }: RequestInfo['raw'], body: Buffer): void {
   const [id, signature] = [headers[githubIdHeader], headers[githubSignatureHeader]]
   const key = typeof id === 'string' ? keys.get(id) : undefined
-  if (key === undefined) throw notSigned(githubIdHeader, 'must name a public key of GitHub that the operator has set')
+  if (key === undefined)
+    throw unsignedProblem(githubIdHeader, 'must name a public key of GitHub that the operator has set')
   if (typeof signature !== 'string' || !isSignedBy(key, body, signature)) {
-    throw notSigned(githubSignatureHeader, 'must be the signature of GitHub over this body')
+    throw unsignedProblem(githubSignatureHeader, 'must be the signature of GitHub over this body')
   }
 }
 
 /** Not 401, which is about the credentials of Postern. */
-function notSigned(parameter: string, detail: string): Error {
+function unsignedProblem(parameter: string, detail: string): Error {
   return problem('bad_request', {
     detail: 'The report is not signed by GitHub.',
     errors: [{ parameter, code: 'invalid', detail }],

@@ -68,7 +68,7 @@ export function openLeaseWatch({
       try {
         const leases = await db.system(readGrants)
         const at = note(leases)
-        for (const waiter of served) examine(waiter, leases, at)
+        for (const waiter of served) resolveIfApplied(waiter, leases, at)
       } catch {
         // Each waiter's own time limit reports 'unconfirmed'.
         pauseMs = afterFailureMs
@@ -93,14 +93,14 @@ export function openLeaseWatch({
    * lease granted without the entry was requested before the entry was committed.
    */
   function hasEnded({ gateway, released }: GrantRow, waiter: Waiter, at: number): boolean {
-    return released || at - waiter.since >= leaseMs || quietMs(gateway, at) >= leaseMs
+    return released || at - waiter.since >= leaseMs || getQuietMs(gateway, at) >= leaseMs
   }
 
-  function quietMs(gateway: string, at: number): number {
+  function getQuietMs(gateway: string, at: number): number {
     return at - (observations.get(gateway)?.since ?? at)
   }
 
-  function examine(waiter: Waiter, leases: readonly GrantRow[], at: number): void {
+  function resolveIfApplied(waiter: Waiter, leases: readonly GrantRow[], at: number): void {
     // Only those with a running lease are counted.
     const live = leases.filter((lease) => !hasEnded(lease, waiter, at))
     for (const { gateway } of live) waiter.seen.add(gateway)
@@ -115,7 +115,7 @@ export function openLeaseWatch({
     try {
       const leases = await db.system(readGrants)
       const at = note(leases)
-      const gone = leases.filter(({ gateway }) => quietMs(gateway, at) >= forgetAfterMs)
+      const gone = leases.filter(({ gateway }) => getQuietMs(gateway, at) >= forgetAfterMs)
       if (gone.length > 0) await db.system(async (tx) => await forgetLeases(tx, gone))
     } catch {}
   }

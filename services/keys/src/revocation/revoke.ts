@@ -86,10 +86,10 @@ export function openEnforcer({
     const change = await db.system(findChange)
     if (change === undefined) return null
     announcer.announce(change)
-    return await untilEnforced(change, committedAt)
+    return await waitUntilEnforced(change, committedAt)
   }
 
-  async function untilEnforced(change: Revocation, committedAt: number): Promise<Enforcement> {
+  async function waitUntilEnforced(change: Revocation, committedAt: number): Promise<Enforcement> {
     const outcome = await leaseWatch.untilApplied(change.seq, waitMs - (performance.now() - committedAt))
     const waitedMs = performance.now() - committedAt
     const labels = { kind: change.kind, outcome: outcome === undefined ? 'unconfirmed' : 'enforced' }
@@ -115,7 +115,7 @@ export function openEnforcer({
         const last = changes.at(-1)
         announcer.announceKeys(changes)
         // The log is applied in order, so the last entry includes all others.
-        const enforcement = last === undefined ? null : await untilEnforced(last, committedAt)
+        const enforcement = last === undefined ? null : await waitUntilEnforced(last, committedAt)
         return { at: await db.system(readClock), enforcement }
       }),
     enforceTenant: async (tenantId) =>

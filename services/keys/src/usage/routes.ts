@@ -8,7 +8,7 @@ import { findScopeUse } from '../right-sizing/store.ts'
 import { recordSignIns } from '../sign-in/store.ts'
 import { countOtherRefusals, countRefusals, listLastRefusals, listReasonsOfRefusals } from './refusals.ts'
 import {
-  cannotBeStored,
+  canNeverBeStored,
   countDroppedAddresses,
   listAddressesOfUse,
   listDaysOfUse,
@@ -42,7 +42,7 @@ export function usageRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
         for (const some of batches(body.signIns ?? [])) await db.system(async (tx) => await recordSignIns(tx, some))
       } catch (cause) {
         // The gateway drops the invalid line, which would block the reports of all tenants.
-        if (!cannotBeStored(cause)) throw cause
+        if (!canNeverBeStored(cause)) throw cause
         throw problem('invalid_content', {
           detail: 'The report contains a line that cannot be stored. Remove it and send the report again.',
           cause,

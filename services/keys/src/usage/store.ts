@@ -28,7 +28,7 @@ export async function recordDenials(tx: Tx, denials: UsageReport['denials']): Pr
 }
 
 /** Whether PostgreSQL can never store the data (SQLSTATE classes 22 and 23). */
-export function cannotBeStored(cause: unknown): boolean {
+export function canNeverBeStored(cause: unknown): boolean {
   return ['22', '23'].includes(sqlError(cause).sqlState?.slice(0, 2) ?? '')
 }
 

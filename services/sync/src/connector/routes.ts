@@ -50,7 +50,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
     const { body, context, answer, keepRefusal } = input
     const setup = { ...body, given: { mapping: true, config: true }, secretNames: Object.keys(body.secrets) }
     refuse([...keyFaults(body.key), ...setupFaults(setup, sources, { now: now(), wordsOf })])
-    if (reservedKeys.has(body.key)) throw taken()
+    if (reservedKeys.has(body.key)) throw takenProblem()
     const due = body.schedule === null ? undefined : nextRun(body.schedule, now())
     const made = await db
       .write(context, async (tx) => {
@@ -207,10 +207,10 @@ function refuse(errors: ReturnType<typeof setupFaults>): void {
   if (errors.length > 0) throw problem('invalid_content', { errors })
 }
 
-function taken() {
+function takenProblem() {
   return problem('conflict', { detail: 'Another connector has this key.' })
 }
 
 function refuseTakenKey(error: unknown): never {
-  throw sqlError(error).constraint === 'connector_key_unique' ? taken() : error
+  throw sqlError(error).constraint === 'connector_key_unique' ? takenProblem() : error
 }

@@ -46,7 +46,7 @@ export function withUsableAddresses(row: Row): { readonly row: Row; readonly war
   let renamed: string | undefined
   for (const [member, value] of Object.entries(row)) {
     if (member === 'custom' || !isRecord(value) || !('email' in value)) continue
-    const { person, warning } = clean(value)
+    const { person, warning } = cleanPerson(value)
     if (person !== value) changed.set(member, person)
     if (warning !== undefined) warnings.push({ field: `${member}.email`, ...warning })
     if (warning === keptAsName) renamed = member
@@ -68,7 +68,7 @@ export function withUsableAddresses(row: Row): { readonly row: Row; readonly war
 }
 
 /** If nothing else names the person, the address becomes the name. */
-function clean(person: Row): {
+function cleanPerson(person: Row): {
   readonly person: Row | undefined
   readonly warning?: Pick<RowWarning, 'code' | 'message'>
 } {

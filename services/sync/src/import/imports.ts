@@ -120,7 +120,7 @@ export function openImports(client: Pick<ServiceClient, 'send' | 'stream'>): Imp
     if (answer.status !== 200) return fail(new Error(`the answer to ${target} has status ${answer.status}`))
     return schema.safeParse(answer.json).data ?? fail(new Error(`the answer to ${target} is invalid`))
   }
-  async function* lines<Schema extends z.ZodType>(
+  async function* parseLines<Schema extends z.ZodType>(
     schema: Schema,
     caller: ImportCaller,
     body: object,
@@ -185,9 +185,9 @@ export function openImports(client: Pick<ServiceClient, 'send' | 'stream'>): Imp
       await ask(importChangesAnswerSchema, caller, internalPaths.importChanges, { run_id: caller.runId, ...body }),
     missing: async (caller, destination, body) =>
       await ask(missingRowsAnswerSchema, caller, internalPaths.missingRows, { ...scopeOf(destination), ...body }),
-    exportChanges: (caller, body) => lines(importChangeSchema, caller, { run_id: caller.runId, ...body }),
+    exportChanges: (caller, body) => parseLines(importChangeSchema, caller, { run_id: caller.runId, ...body }),
     exportMissing: (caller, destination, after) =>
-      lines(missingSourceRowSchema, caller, { ...scopeOf(destination), after }),
+      parseLines(missingSourceRowSchema, caller, { ...scopeOf(destination), after }),
     clear: async (caller, runIds, changes) =>
       (await ask(clearImportsAnswerSchema, caller, internalPaths.clearImports, { run_ids: runIds, changes })).more,
   }

@@ -143,12 +143,12 @@ export function createRuleFinder(rules: readonly Rule[], dataset: DatasetRules):
     const names = Object.keys(values)
     if (names.length === columns.length && names.every((name, at) => name === columns[at])) return found
     columns = names
-    found = identity(names, known)
+    found = createIdentityRules(names, known)
     return found
   }
 }
 
-function identity(columns: readonly string[], known: ReadonlySet<string>): MappingRule[] {
+function createIdentityRules(columns: readonly string[], known: ReadonlySet<string>): MappingRule[] {
   return columns
     .filter((column) => known.has(column.split('.', 1)[0] ?? ''))
     .map((column) => ({ target: column, source: column }))
@@ -164,7 +164,7 @@ export function valueOf(rule: Rule, values: Values, dataset: DatasetRules): unkn
   }
   if (isEmpty(value)) value = rule.default
   if (isEmpty(value)) return undefined
-  return coerce(value, rule.target, dataset)
+  return convertValue(value, rule.target, dataset)
 }
 
 /** A key with lost bytes could be anyone's. */
@@ -179,7 +179,7 @@ function isEmpty(value: unknown): boolean {
   return value === undefined || value === null || value === ''
 }
 
-function coerce(value: unknown, target: string, dataset: DatasetRules): unknown {
+function convertValue(value: unknown, target: string, dataset: DatasetRules): unknown {
   if (dataset.numbers.includes(target) && typeof value === 'string') return applyTransform({ kind: 'number' }, value)
   if (dataset.booleans.includes(target) && typeof value === 'string') return applyTransform({ kind: 'boolean' }, value)
   if (dataset.lists.includes(target) && typeof value === 'string') {

@@ -32,7 +32,7 @@ export async function* readBytes(
   try {
     signal.throwIfAborted()
     while (true) {
-      const silence = setTimeout(() => stream.destroy(tooSlow(maxSilenceMs)), maxSilenceMs)
+      const silence = setTimeout(() => stream.destroy(tooSlowError(maxSilenceMs)), maxSilenceMs)
       let next: IteratorResult<unknown>
       try {
         next = await chunks.next()
@@ -51,7 +51,7 @@ export async function* readBytes(
   }
 }
 
-function tooSlow(maxSilenceMs: number): SourceReadError {
+function tooSlowError(maxSilenceMs: number): SourceReadError {
   const message = `the source sent nothing for ${Math.round(maxSilenceMs / 1000)} s`
   return new SourceReadError('source_too_slow', message, { retryable: true })
 }

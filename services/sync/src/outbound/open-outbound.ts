@@ -22,11 +22,11 @@ export function openOutbound({
     const name = host.replace(/^\[(.*)\]$/, '$1')
     const addresses = isIP(name) === 0 ? await findAddresses(name, lookup, signal) : [name]
     // Every address is checked, because a name with one internal address reaches it sooner or later.
-    if (!addresses.every((address) => policy.mayConnect(address))) throw notAllowed(host)
+    if (!addresses.every((address) => policy.mayConnect(address))) throw notAllowedError(host)
     // IPv4 first: hosts without IPv6 connectivity often look as if they had it.
     const plain = addresses.map(plainAddress)
     const address = plain.find((each) => isIP(each) === 4) ?? plain[0]
-    if (address === undefined) throw unknownHost(host)
+    if (address === undefined) throw unknownHostError(host)
     return { address, family: isIP(address) === 4 ? 4 : 6 }
   }
   return {
@@ -46,19 +46,19 @@ async function findAddresses(host: string, lookup: Lookup, signal: AbortSignal):
     return found.map(({ address }) => address)
   } catch (cause) {
     signal.throwIfAborted()
-    throw unknownHost(host, cause)
+    throw unknownHostError(host, cause)
   } finally {
     signal.removeEventListener('abort', stop)
   }
 }
 
-function unknownHost(host: string, cause?: unknown): SourceReadError {
+function unknownHostError(host: string, cause?: unknown): SourceReadError {
   const message = `no address is known for the host ${host}: check its name`
   return new SourceReadError('host_unknown', message, { retryable: true, cause })
 }
 
 /** Does not show the address, so that connectors cannot be used to explore the network. */
-function notAllowed(host: string): SourceReadError {
+function notAllowedError(host: string): SourceReadError {
   const message = `the host ${host} is at an address that connectors may not reach: have the platform list its network`
   return new SourceReadError('address_not_allowed', message)
 }

@@ -21,7 +21,7 @@ export function pushRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): void 
   contractRoute(app, pushEntities, async (input) => {
     const { rows, warnings } = cleanRows(input.body)
     const application = { rows: rows.length, body: { entities: rows } }
-    const result = await push(deps, input, { dataset: 'auditable_entities', ...application })
+    const result = await pushRows(deps, input, { dataset: 'auditable_entities', ...application })
     return withWarnings(
       result,
       rows.map((row, index) => [...(warnings[index] ?? []), ...warningsOfEntity(row)]),
@@ -32,19 +32,19 @@ export function pushRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): void 
     const { body, params } = input
     const { rows: nodes, warnings } = cleanRows(body.nodes)
     const application = { rows: nodes.length, body: { key: params.key, ...body, nodes } }
-    return withWarnings(await push(deps, input, { dataset: 'org_structure', ...application }), warnings, '/nodes')
+    return withWarnings(await pushRows(deps, input, { dataset: 'org_structure', ...application }), warnings, '/nodes')
   })
 
   contractRoute(app, pushTestProcedures, async (input) => {
     const { rows, warnings } = cleanRows(input.body)
     const application = { rows: rows.length, body: { test_procedures: rows } }
-    return withWarnings(await push(deps, input, { dataset: 'test_procedures', ...application }), warnings)
+    return withWarnings(await pushRows(deps, input, { dataset: 'test_procedures', ...application }), warnings)
   })
 
   contractRoute(app, pushPeople, async (input) => {
     const cleaned = input.body.map(withUsableAddress)
     const people = cleaned.map(({ person }) => person)
-    const result = await push(deps, input, { dataset: 'people', rows: people.length, body: { people } })
+    const result = await pushRows(deps, input, { dataset: 'people', rows: people.length, body: { people } })
     return withWarnings(
       result,
       cleaned.map(({ warnings }) => warnings),
@@ -75,7 +75,7 @@ interface Push {
   readonly body: object
 }
 
-async function push(
+async function pushRows(
   { db, universe }: Pick<Deps, 'db' | 'universe'>,
   { context, requestId, log }: RequestInfo,
   { dataset, rows, body }: Push,

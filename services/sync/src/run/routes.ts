@@ -17,7 +17,7 @@ import {
   type App,
   type ContractInput,
   type RequestInfo,
-  announcedSha256,
+  parseSha256,
   bodyError,
   contractList,
   contractRoute,
@@ -75,7 +75,7 @@ function startRoute(app: App, { db, queue }: Parts): void {
     if (connector === undefined) throw problem('not_found')
     assertRunnable(connector)
     if (isUploaded(connector.type, connector.config)) assertMayBeTable(raw.headers['content-type'])
-    const announced = announcedSha256(raw.headers['content-digest'])
+    const announced = parseSha256(raw.headers['content-digest'])
     const body = raw.body instanceof Readable ? raw.body : undefined
     const upload = await receiveFile(db, context, connector, { body, announced })
     const run: NewRun = {
@@ -242,7 +242,8 @@ function decisionRoutes(app: App, deps: Parts): void {
     const approved = await db
       .write(context, async (tx) => {
         const before = await presentOrNot(tx, params.id)
-        if (before.status !== 'needs_approval') throw notNow(before, 'Only a run that waits for approval is approved.')
+        if (before.status !== 'needs_approval')
+          throw transitionProblem(before, 'Only a run that waits for approval is approved.')
         if (!(await approveStored(tx, params.id, body.diff_hash, body.reason))) {
           throw problem('diff_stale', { detail: 'The changes of the run are not those with this diff_hash.' })
         }
@@ -260,7 +261,7 @@ function decisionRoutes(app: App, deps: Parts): void {
     const { before, run } = await db.write(context, async (tx) => {
       const found = await presentOrNot(tx, params.id)
       if ((await cancelStored(tx, params.id)) === undefined) {
-        throw notNow(found, found.trigger === 'push' ? 'A push is not cancelled.' : 'The run has ended.')
+        throw transitionProblem(found, found.trigger === 'push' ? 'A push is not cancelled.' : 'The run has ended.')
       }
       return { before: found, run: await keep(tx, await present(tx, params.id)) }
     })
@@ -273,9 +274,10 @@ function decisionRoutes(app: App, deps: Parts): void {
   contractRoute(app, rollbackRun, async ({ params, body, context, requestId, answer, keep }) => {
     const found = async (tx: Tx) => {
       const before = await presentOrNot(tx, params.id)
-      if (before.trigger === 'push') throw notNow(before, 'A push is not undone: push the rows as they are to be.')
+      if (before.trigger === 'push')
+        throw transitionProblem(before, 'A push is not undone: push the rows as they are to be.')
       if (before.finished_at === null || before.counts.applied === 0 || before.connector_id === null) {
-        throw notNow(before, 'Only a run that has ended and has applied something can be undone.')
+        throw transitionProblem(before, 'Only a run that has ended and has applied something can be undone.')
       }
       const connector = await findConnector(tx, before.connector_id)
       if (connector === undefined)
@@ -345,7 +347,7 @@ async function present(tx: Tx, id: string): Promise<Run> {
   return found.run
 }
 
-function notNow(run: Run, detail: string) {
+function transitionProblem(run: Run, detail: string) {
   return problem('invalid_transition', { detail: `${detail} This one is ${run.status}.`, allowed: movesOf(run) })
 }
 

@@ -19,7 +19,7 @@ export function project<Resource extends object>(resource: Resource, query: Proj
   const kept: Resource = { ...resource }
   for (const [name, value] of Object.entries(resource)) {
     if (always.has(name)) continue
-    const shown = wanted === undefined ? without(value, name, unwanted) : only(value, name, wanted)
+    const shown = wanted === undefined ? without(value, name, unwanted) : selectMembers(value, name, wanted)
     if (shown === undefined) Reflect.deleteProperty(kept, name)
     else Reflect.set(kept, name, shown)
   }
@@ -49,26 +49,26 @@ function pathsIn(list: string): readonly Path[] {
 }
 
 /** An empty rest means the whole value. */
-function below(name: string, paths: readonly Path[]): Path[] {
+function pathsBelow(name: string, paths: readonly Path[]): Path[] {
   const lower = name.toLowerCase()
   return paths.flatMap(([first, ...inner]) => (first === lower ? [inner] : []))
 }
 
-function only(value: unknown, name: string, paths: readonly Path[]): unknown {
-  const inner = below(name, paths)
+function selectMembers(value: unknown, name: string, paths: readonly Path[]): unknown {
+  const inner = pathsBelow(name, paths)
   if (inner.length === 0 || inner.some((path) => path.length === 0)) return inner.length === 0 ? undefined : value
-  return eachMember(value, (member, part) => only(member, part, inner))
+  return mapMembers(value, (member, part) => selectMembers(member, part, inner))
 }
 
 function without(value: unknown, name: string, paths: readonly Path[]): unknown {
-  const inner = below(name, paths)
+  const inner = pathsBelow(name, paths)
   if (inner.some((path) => path.length === 0)) return undefined
-  return inner.length === 0 ? value : eachMember(value, (member, part) => without(member, part, inner))
+  return inner.length === 0 ? value : mapMembers(value, (member, part) => without(member, part, inner))
 }
 
-function eachMember(value: unknown, show: (member: unknown, name: string) => unknown): unknown {
+function mapMembers(value: unknown, show: (member: unknown, name: string) => unknown): unknown {
   if (Array.isArray(value)) {
-    const items = value.map((item) => eachMember(item, show)).filter((item) => item !== undefined)
+    const items = value.map((item) => mapMembers(item, show)).filter((item) => item !== undefined)
     return items.length === 0 ? undefined : items
   }
   if (typeof value !== 'object' || value === null) return undefined
@@ -118,14 +118,14 @@ export interface ListQuery extends Projection {
 /** RFC 7644, section 3.4.3. */
 export function queryOf({ attributes, excludedAttributes, filter, startIndex, count }: ScimSearch): ListQuery {
   return {
-    attributes: listed(attributes),
-    excludedAttributes: listed(excludedAttributes),
+    attributes: joinNames(attributes),
+    excludedAttributes: joinNames(excludedAttributes),
     filter: filter || undefined,
     startIndex: startIndex?.toString(),
     count: count?.toString(),
   }
 }
 
-function listed(names: readonly string[] | null | undefined): string | undefined {
+function joinNames(names: readonly string[] | null | undefined): string | undefined {
   return names?.length ? names.join(',') : undefined
 }

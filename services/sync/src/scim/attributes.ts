@@ -15,10 +15,10 @@ export interface Attribute {
   readonly parts?: readonly Attribute[]
 }
 
-const text = (name: string): Attribute => ({ name, type: 'string' })
-const texts = (...names: readonly string[]): Attribute[] => names.map(text)
+const textAttribute = (name: string): Attribute => ({ name, type: 'string' })
+const textAttributes = (...names: readonly string[]): Attribute[] => names.map(textAttribute)
 const primary: Attribute = { name: 'primary', type: 'boolean' }
-const plural: readonly Attribute[] = [...texts('value', 'display', 'type'), primary]
+const plural: readonly Attribute[] = [...textAttributes('value', 'display', 'type'), primary]
 
 const uniqueValue = plural.map((part): Attribute => (part.name === 'value' ? { ...part, unique: true } : part))
 
@@ -39,9 +39,18 @@ export const userSchema: ResourceSchema = {
     {
       name: 'name',
       type: 'complex',
-      parts: texts('formatted', 'familyName', 'givenName', 'middleName', 'honorificPrefix', 'honorificSuffix'),
+      parts: textAttributes('formatted', 'familyName', 'givenName', 'middleName', 'honorificPrefix', 'honorificSuffix'),
     },
-    ...texts('displayName', 'nickName', 'profileUrl', 'title', 'userType', 'preferredLanguage', 'locale', 'timezone'),
+    ...textAttributes(
+      'displayName',
+      'nickName',
+      'profileUrl',
+      'title',
+      'userType',
+      'preferredLanguage',
+      'locale',
+      'timezone',
+    ),
     { name: 'active', type: 'boolean' },
     // Two active users cannot have the same primary address.
     { name: 'emails', type: 'complex', multi: true, unique: true, parts: uniqueValue },
@@ -50,7 +59,10 @@ export const userSchema: ResourceSchema = {
       name: 'addresses',
       type: 'complex',
       multi: true,
-      parts: [...texts('formatted', 'streetAddress', 'locality', 'region', 'postalCode', 'country', 'type'), primary],
+      parts: [
+        ...textAttributes('formatted', 'streetAddress', 'locality', 'region', 'postalCode', 'country', 'type'),
+        primary,
+      ],
     },
   ],
 }
@@ -60,8 +72,8 @@ export const enterpriseSchema: ResourceSchema = {
   name: 'EnterpriseUser',
   description: 'The place of a user in the organization',
   attributes: [
-    ...texts('employeeNumber', 'costCenter', 'organization', 'division', 'department'),
-    { name: 'manager', type: 'complex', parts: texts('value', 'displayName') },
+    ...textAttributes('employeeNumber', 'costCenter', 'organization', 'division', 'department'),
+    { name: 'manager', type: 'complex', parts: textAttributes('value', 'displayName') },
   ],
 }
 

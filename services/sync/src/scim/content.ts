@@ -55,9 +55,9 @@ export function readUser(sent: unknown, active = true, { mayBeUnassigned = false
 
 function factsOf(user: ScimUserInput, active: boolean): UserFacts {
   const enterprise = user[enterpriseUrn]
-  const division = some(enterprise?.division)
-  const department = some(enterprise?.department)
-  const given = [user.name?.givenName, user.name?.familyName].map(some).filter((part) => part !== undefined)
+  const division = textIfAny(enterprise?.division)
+  const department = textIfAny(enterprise?.department)
+  const given = [user.name?.givenName, user.name?.familyName].map(textIfAny).filter((part) => part !== undefined)
   const emails = emailsOf(user)
   const email = emails.find(isEmailAddress)
   return {
@@ -66,18 +66,20 @@ function factsOf(user: ScimUserInput, active: boolean): UserFacts {
     active: user.active ?? active,
     email: email?.toLowerCase(),
     unusableEmail: email === undefined ? emails[0] : undefined,
-    name: (some(user.displayName) ?? some(user.name?.formatted) ?? some(given.join(' ')) ?? user.userName).slice(
-      0,
-      255,
-    ),
-    title: some(user.title),
+    name: (
+      textIfAny(user.displayName) ??
+      textIfAny(user.name?.formatted) ??
+      textIfAny(given.join(' ')) ??
+      user.userName
+    ).slice(0, 255),
+    title: textIfAny(user.title),
     unit: division === undefined && department === undefined ? undefined : { division, department },
-    manager: some(enterprise?.manager?.value),
+    manager: textIfAny(enterprise?.manager?.value),
   }
 }
 
 function emailsOf({ emails }: ScimUserInput): string[] {
-  return (emails ?? []).toSorted((a, b) => rankOf(a) - rankOf(b)).flatMap(({ value }) => some(value) ?? [])
+  return (emails ?? []).toSorted((a, b) => rankOf(a) - rankOf(b)).flatMap(({ value }) => textIfAny(value) ?? [])
 }
 
 function rankOf({ primary, type }: NonNullable<ScimUserInput['emails']>[number]): number {
@@ -108,7 +110,7 @@ export function personOf(
   })
 }
 
-function some(text: string | null | undefined): string | undefined {
+function textIfAny(text: string | null | undefined): string | undefined {
   const one = inOneLine(text ?? '')
   return one === '' ? undefined : one
 }

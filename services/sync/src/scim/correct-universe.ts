@@ -83,7 +83,7 @@ async function correctPerson(parts: Parts, request: Request, write: PushedWrite)
     const person = expectedPerson(write, winner)
     if (person === undefined) return
     if (!isDeepStrictEqual(current.row, person)) {
-      await push(parts, request, { people: [person], nodes: [] })
+      await pushCorrection(parts, request, { people: [person], nodes: [] })
       pushed.push(person)
     }
     // A concurrent write of the same version then starts over and pushes after this one.
@@ -122,7 +122,7 @@ async function pushUnits(parts: Parts, request: Request, keys: readonly string[]
       return [{ ...node, status, ...(status === 'active' && head !== undefined ? { head } : {}) }]
     })
     if (nodes.length === 0) return
-    await push(parts, request, { people: [], nodes })
+    await pushCorrection(parts, request, { people: [], nodes })
   }
 }
 
@@ -139,7 +139,11 @@ async function ask(
   return rows
 }
 
-async function push(parts: Parts, request: Request, write: Parameters<typeof pushToUniverse>[2]): Promise<void> {
+async function pushCorrection(
+  parts: Parts,
+  request: Request,
+  write: Parameters<typeof pushToUniverse>[2],
+): Promise<void> {
   const { context, requestId } = request
   const fetched = write.people.length + write.nodes.length
   const runId = await parts.db.write(context, async (tx) => {

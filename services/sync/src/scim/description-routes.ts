@@ -29,18 +29,20 @@ export function scimDescriptionRoutes(app: App, { locate }: { readonly locate: L
   const types = resourceTypes(locate)
   const schemas = [userSchema, groupSchema, enterpriseSchema].map((schema) => describe(schema, locate))
 
-  contractRoute(app, scimServiceConfig, async ({ query }) => unfiltered(query, serviceConfig(locate)))
-  contractRoute(app, scimListResourceTypes, async ({ query }) => unfiltered(query, listOf(types.length, 1, types)))
-  contractRoute(app, scimListSchemas, async ({ query }) => unfiltered(query, listOf(schemas.length, 1, schemas)))
-  contractRoute(app, scimGetResourceType, async ({ params, query }) => unfiltered(query, findNamed(types, params.urn)))
-  contractRoute(app, scimGetSchema, async ({ params, query }) => unfiltered(query, findNamed(schemas, params.urn)))
+  contractRoute(app, scimServiceConfig, async ({ query }) => refuseFilter(query, serviceConfig(locate)))
+  contractRoute(app, scimListResourceTypes, async ({ query }) => refuseFilter(query, listOf(types.length, 1, types)))
+  contractRoute(app, scimListSchemas, async ({ query }) => refuseFilter(query, listOf(schemas.length, 1, schemas)))
+  contractRoute(app, scimGetResourceType, async ({ params, query }) =>
+    refuseFilter(query, findNamed(types, params.urn)),
+  )
+  contractRoute(app, scimGetSchema, async ({ params, query }) => refuseFilter(query, findNamed(schemas, params.urn)))
 
   const me = [scimGetMe, scimCreateMe, scimReplaceMe, scimPatchMe, scimDeleteMe]
   for (const route of [...me, scimBulk]) contractRoute(app, route, async () => refuseUnsupported(route))
 }
 
 /** Filters are rejected (RFC 7644, section 4). */
-function unfiltered<Body>({ filter }: { readonly filter?: string | undefined }, body: Body): Body {
+function refuseFilter<Body>({ filter }: { readonly filter?: string | undefined }, body: Body): Body {
   if (filter === undefined) return body
   throw problem('filter_not_allowed', { detail: 'Descriptions of the service cannot be filtered. Send no `filter`.' })
 }

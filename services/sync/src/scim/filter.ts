@@ -48,7 +48,7 @@ export function toCondition(
   }
   const convert = (node: Filter, columns: FilterTable['columns'], lists: FilterTable['lists']): string => {
     terms += 1
-    if (terms > maxTerms) throw invalid(`must have at most ${maxTerms} terms`)
+    if (terms > maxTerms) throw invalidFilterProblem(`must have at most ${maxTerms} terms`)
     switch (node.op) {
       case 'and':
       case 'or':
@@ -57,21 +57,21 @@ export function toCondition(
         // A comparison with a missing value is false and not unknown (RFC 7644, section 3.4.2.2).
         return `(not coalesce(${convert(node.filter, columns, lists)}, false))`
       case '[]': {
-        const list = own(lists, pathOf(node.attrPath))
+        const list = getOwn(lists, pathOf(node.attrPath))
         if (list === undefined && isOf(others, node.attrPath)) return 'false'
-        if (list === undefined) throw unknown(node.attrPath)
+        if (list === undefined) throw unknownAttributeProblem(node.attrPath)
         return list.some.replace('{}', () => convert(node.valFilter, list.parts, {}))
       }
       default: {
         const path = pathOf(node.attrPath)
-        const column = own(columns, path)
+        const column = getOwn(columns, path)
         if (column !== undefined) return compare(column, node, { bind, meaningsOf })
         // `emails.value eq "x"` and `emails eq "x"` match any of the values.
         const [name = '', part = 'value'] = path.split('.')
-        const list = own(lists, name)
-        const inner = list === undefined ? undefined : own(list.parts, part)
+        const list = getOwn(lists, name)
+        const inner = list === undefined ? undefined : getOwn(list.parts, part)
         if ((list === undefined || inner === undefined) && isOf(others, node.attrPath)) return 'false'
-        if (list === undefined || inner === undefined) throw unknown(node.attrPath)
+        if (list === undefined || inner === undefined) throw unknownAttributeProblem(node.attrPath)
         return list.some.replace('{}', () => compare(inner, node, { bind, meaningsOf }))
       }
     }
@@ -89,7 +89,7 @@ function parseFilter(filter: string): Filter {
   try {
     return parse(filter.replaceAll(valuePath, '[($1) and $2$3]'))
   } catch (cause) {
-    throw invalid('cannot be read (RFC 7644 section 3.4.2.2)', cause)
+    throw invalidFilterProblem('cannot be read (RFC 7644 section 3.4.2.2)', cause)
   }
 }
 
@@ -103,8 +103,8 @@ function isOf(table: FilterTable | undefined, attrPath: string): boolean {
   if (table === undefined) return false
   const path = pathOf(attrPath)
   const [name = '', part = 'value'] = path.split('.')
-  const list = own(table.lists, name)
-  return own(table.columns, path) !== undefined || (list !== undefined && own(list.parts, part) !== undefined)
+  const list = getOwn(table.lists, name)
+  return getOwn(table.columns, path) !== undefined || (list !== undefined && getOwn(list.parts, part) !== undefined)
 }
 
 type Comparison = Compare | Extract<Filter, { op: 'pr' }>
@@ -123,12 +123,12 @@ function compare({ sql, kind }: FilterColumn, node: Comparison, { bind, meanings
   if (given === null) {
     if (op === 'eq') return `(${sql} is null)`
     if (op === 'ne') return `(${sql} is not null)`
-    throw invalid('can compare null only with eq or ne')
+    throw invalidFilterProblem('can compare null only with eq or ne')
   }
   switch (kind) {
     case 'flag': {
-      const flag = own(flags, value.toLowerCase())
-      if (flag === undefined) throw invalid('must compare a boolean with true or false')
+      const flag = getOwn(flags, value.toLowerCase())
+      if (flag === undefined) throw invalidFilterProblem('must compare a boolean with true or false')
       if (op === 'eq') return `(${sql} = ${bind(flag)}::boolean)`
       if (op === 'ne') return `(${sql} is distinct from ${bind(flag)}::boolean)`
       break
@@ -137,7 +137,7 @@ function compare({ sql, kind }: FilterColumn, node: Comparison, { bind, meanings
       const time = new Date(value)
       // PostgreSQL rejects the year 0 and years with more than four digits.
       if (Number.isNaN(time.getTime()) || !/^(?!0000)\d{4}-/.test(time.toISOString())) {
-        throw invalid('must compare a time with a time of the years 1 to 9999')
+        throw invalidFilterProblem('must compare a time with a time of the years 1 to 9999')
       }
       const sign = signs[op]
       if (sign !== undefined) return `(${sql} ${sign} ${bind(time.toISOString())}::timestamptz)`
@@ -163,7 +163,7 @@ function compare({ sql, kind }: FilterColumn, node: Comparison, { bind, meanings
     default:
       return kind satisfies never
   }
-  throw invalid(`cannot use ${op} with this attribute`)
+  throw invalidFilterProblem(`cannot use ${op} with this attribute`)
 }
 
 const flags: Readonly<Record<string, boolean>> = { true: true, false: false }
@@ -171,15 +171,15 @@ const flags: Readonly<Record<string, boolean>> = { true: true, false: false }
 const signs: Partial<Record<string, string>> = { eq: '=', gt: '>', ge: '>=', lt: '<', le: '<=' }
 
 /** Own properties only: `constructor` must not match. */
-function own<Value>(table: Readonly<Record<string, Value>>, name: string): Value | undefined {
+function getOwn<Value>(table: Readonly<Record<string, Value>>, name: string): Value | undefined {
   return Object.hasOwn(table, name) ? table[name] : undefined
 }
 
-function unknown(attrPath: string) {
-  return invalid(`${attrPath.slice(0, 80)} is not an attribute for filters`)
+function unknownAttributeProblem(attrPath: string) {
+  return invalidFilterProblem(`${attrPath.slice(0, 80)} is not an attribute for filters`)
 }
 
-function invalid(detail: string, cause?: unknown) {
+function invalidFilterProblem(detail: string, cause?: unknown) {
   const errors = [{ parameter: 'filter', code: 'invalidFilter', detail }]
   return problem('bad_request', { detail: 'The filter cannot be used.', errors, cause })
 }

@@ -30,7 +30,7 @@ import {
   lockGroup,
   removeMembers,
   updateGroup,
-  withinMembers,
+  limitByMembers,
 } from './group-store.ts'
 import type { Locate } from './locate.ts'
 import { type GroupStep, stepsOf } from './patch-group.ts'
@@ -107,7 +107,7 @@ export async function listWholeGroups(
 ): Promise<{ readonly total: number; readonly groups: readonly ScimGroup[] }> {
   const { total, groups: found } = await listGroups(tx, condition, page)
   const isBrief = isLeftOut('members', query)
-  const groups = isBrief ? found : await withinMembers(tx, found, maxMembersListed)
+  const groups = isBrief ? found : await limitByMembers(tx, found, maxMembersListed)
   const members = await listMembers(tx, isBrief ? [] : groups.map(({ id }) => id))
   return { total, groups: groups.map((group) => project(present(group, members.get(group.id) ?? [], locate), query)) }
 }

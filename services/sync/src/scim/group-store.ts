@@ -194,7 +194,7 @@ const countEach = statement(
 )
 
 /** Returns the first groups, at least one, that have at most `most` members together. */
-export async function withinMembers(
+export async function limitByMembers(
   tx: Tx,
   groups: readonly StoredGroup[],
   most: number,

@@ -16,11 +16,11 @@ const namesOnly = scimGroupInputSchema.out.pick({ displayName: true, externalId:
 /** Returns ordered steps for SQL (RFC 7644, section 3.5.2), because a group can have many members. */
 export function stepsOf({ Operations }: Pick<ScimPatch, 'Operations'>): GroupStep[] {
   const steps = Operations.flatMap(({ op, path, value }) => stepsOfOne(op.toLowerCase(), path, value))
-  return steps.reduce<GroupStep[]>(joined, [])
+  return steps.reduce<GroupStep[]>(joinStep, [])
 }
 
 /** Providers send one operation for each member. */
-function joined(steps: GroupStep[], step: GroupStep): GroupStep[] {
+function joinStep(steps: GroupStep[], step: GroupStep): GroupStep[] {
   const last = steps.at(-1)
   if ((step.kind === 'add' || step.kind === 'remove') && last?.kind === step.kind) {
     steps[steps.length - 1] = { kind: step.kind, ids: [...last.ids, ...step.ids] }
@@ -30,19 +30,21 @@ function joined(steps: GroupStep[], step: GroupStep): GroupStep[] {
 
 function stepsOfOne(op: string, path: string | undefined, value: unknown): GroupStep[] {
   if (path === undefined) {
-    if (op === 'remove') throw refused('noTarget', 'a removal needs a path')
-    if (!isRecord(value)) throw refused('invalidValue', 'without a path the value must be an object')
-    if (hasNameTwice(value)) throw refused('invalidSyntax', 'a member must occur once: names are case-insensitive')
+    if (op === 'remove') throw patchProblem('noTarget', 'a removal needs a path')
+    if (!isRecord(value)) throw patchProblem('invalidValue', 'without a path the value must be an object')
+    if (hasNameTwice(value)) throw patchProblem('invalidSyntax', 'a member must occur once: names are case-insensitive')
     return Object.entries(value).flatMap(([name, inner]) => (isIgnored(name) ? [] : stepsOfOne(op, name, inner)))
   }
   if (path.toLowerCase() === groupUrn.toLowerCase() && op !== 'remove') return stepsOfOne(op, undefined, value)
   const name = path.toLowerCase().startsWith(`${groupUrn.toLowerCase()}:`) ? path.slice(groupUrn.length + 1) : path
   switch (name.toLowerCase()) {
     case 'displayname':
-      if (op === 'remove') throw refused('invalidValue', 'a group must have a displayName')
-      return [{ kind: 'display-name', value: text('displayName', value) }]
+      if (op === 'remove') throw patchProblem('invalidValue', 'a group must have a displayName')
+      return [{ kind: 'display-name', value: parseText('displayName', value) }]
     case 'externalid':
-      return [{ kind: 'external-id', value: op === 'remove' || value === null ? undefined : text('externalId', value) }]
+      return [
+        { kind: 'external-id', value: op === 'remove' || value === null ? undefined : parseText('externalId', value) },
+      ]
     case 'members':
       return membersStep(op, value)
     case 'id':
@@ -64,22 +66,23 @@ function isIgnored(name: string): boolean {
 function membersStep(op: string, value: unknown): GroupStep[] {
   if (op === 'remove' && (value ?? '') === '') return [{ kind: 'clear' }]
   const parsed = memberList.safeParse(value)
-  if (!parsed.success) throw refused('invalidValue', 'members must be objects whose value is the id of a user or group')
+  if (!parsed.success)
+    throw patchProblem('invalidValue', 'members must be objects whose value is the id of a user or group')
   const ids = (parsed.data ?? []).map((member) => member.value)
   return [{ kind: op === 'add' ? 'add' : op === 'remove' ? 'remove' : 'replace', ids }]
 }
 
-function text(name: 'displayName' | 'externalId', value: unknown): string {
+function parseText(name: 'displayName' | 'externalId', value: unknown): string {
   const parsed = namesOnly.safeParse({ [name]: value })
   const given = parsed.success ? parsed.data[name] : undefined
-  if (given === undefined || given === null) throw refused('invalidValue', `${name} must be a line of text`)
+  if (given === undefined || given === null) throw patchProblem('invalidValue', `${name} must be a line of text`)
   return given
 }
 
 /** Parses `members[value eq "…"]`, with several ids joined by `or`. */
 function filteredMembers(op: string, path: string): string[] {
-  if (!/^members\[/i.test(path)) throw refused('invalidPath', `there is no attribute ${path.slice(0, 80)}`)
-  if (op !== 'remove') throw refused('invalidPath', 'a filter can select members only for removal')
+  if (!/^members\[/i.test(path)) throw patchProblem('invalidPath', `there is no attribute ${path.slice(0, 80)}`)
+  if (op !== 'remove') throw patchProblem('invalidPath', 'a filter can select members only for removal')
   try {
     const filter = parse(path)
     if (filter.op === '[]') {
@@ -91,12 +94,12 @@ function filteredMembers(op: string, path: string): string[] {
       if (ids.length === each.length && parsed.success) return (parsed.data ?? []).map(({ value }) => value)
     }
   } catch (cause) {
-    throw refused('invalidFilter', 'the filter in the path cannot be read', cause)
+    throw patchProblem('invalidFilter', 'the filter in the path cannot be read', cause)
   }
-  throw refused('invalidFilter', 'members can be selected only by `value eq` and an id')
+  throw patchProblem('invalidFilter', 'members can be selected only by `value eq` and an id')
 }
 
-function refused(scimType: ScimType, detail: string, cause?: unknown) {
+function patchProblem(scimType: ScimType, detail: string, cause?: unknown) {
   const errors = [{ pointer: '/Operations', code: scimType, detail: `cannot be done: ${detail}` }]
   return problem('bad_request', { detail: 'Nothing was changed.', errors, cause })
 }

@@ -46,7 +46,11 @@ export function patchUser(content: UserContent, { Operations }: Pick<ScimPatch, 
         resource = withOnePrimary(before, withoutMarks(resource))
       } catch (cause) {
         if (!(cause instanceof ScimError)) throw cause
-        throw refused(cause.scimCode === 'noTarget' ? 'noTarget' : 'invalidPath', 'the operation cannot be done', cause)
+        throw patchProblem(
+          cause.scimCode === 'noTarget' ? 'noTarget' : 'invalidPath',
+          'the operation cannot be done',
+          cause,
+        )
       }
     }
   }
@@ -94,13 +98,13 @@ function resolve(operation: Operation, resource: UserContent): Resolved[] {
     const place = placeOf(path)
     return place === undefined ? [] : [assign(op, place, value)]
   }
-  if (!isRecord(value)) throw refused('invalidValue', 'without a path the value must be an object')
+  if (!isRecord(value)) throw patchProblem('invalidValue', 'without a path the value must be an object')
   if (hasNameTwice(value)) throw nameTwice()
   return Object.entries(value).flatMap(([name, inner]) => {
     const isExtension = name.toLowerCase() === enterpriseUrn.toLowerCase()
     if (isExtension && isRecord(inner)) return resolve({ op, path: enterpriseUrn, value: inner }, resource)
     if (isExtension && inner === null) return resolveRemoval({ op: 'remove', path: enterpriseUrn }, resource)
-    if (isExtension) throw refused('invalidValue', 'the value of an extension must be an object')
+    if (isExtension) throw patchProblem('invalidValue', 'the value of an extension must be an object')
     if (name.toLowerCase() === userUrn.toLowerCase()) return resolve({ op, value: inner }, resource)
     const at = placeOf(path === undefined ? name : `${enterpriseUrn}:${name}`, { ignoresUnknown: true })
     return at === undefined ? [] : [assign(op, at, inner)]
@@ -108,7 +112,7 @@ function resolve(operation: Operation, resource: UserContent): Resolved[] {
 }
 
 function resolveRemoval({ path, value }: Operation, resource: UserContent): Resolved[] {
-  if (path === undefined) throw refused('noTarget', 'a removal needs a path')
+  if (path === undefined) throw patchProblem('noTarget', 'a removal needs a path')
   if (path.toLowerCase() === enterpriseUrn.toLowerCase()) {
     const extension = resource[enterpriseUrn]
     const names = isRecord(extension) ? Object.keys(extension) : []
@@ -135,7 +139,7 @@ function filterOfValues({ parts = [] }: Attribute, value: unknown): Filter {
         : []
     })
     if (terms.length === 0)
-      throw refused('invalidValue', 'the values to remove must be named by `value` or another part')
+      throw patchProblem('invalidValue', 'the values to remove must be named by `value` or another part')
     return { op: 'and', filters: terms }
   })
   return { op: 'or', filters }
@@ -169,7 +173,7 @@ function isSelected(entry: Readonly<Record<string, unknown>>, filter: Filter): b
     case 'pr':
       return (entry[filter.attrPath] ?? '') !== ''
     default:
-      return compares(comparable(entry[filter.attrPath]), filter.op, comparable(filter.compValue))
+      return isMatch(comparable(entry[filter.attrPath]), filter.op, comparable(filter.compValue))
   }
 }
 
@@ -177,7 +181,7 @@ function comparable(value: unknown): string {
   return value === undefined || value === null ? '' : String(value).normalize('NFC').toLowerCase()
 }
 
-function compares(left: string, op: Compare['op'], right: string): boolean {
+function isMatch(left: string, op: Compare['op'], right: string): boolean {
   switch (op) {
     case 'eq':
       return left === right
@@ -244,7 +248,8 @@ function inNamesOfParts(place: Place, value: unknown): unknown {
 
 function operationOf(op: string, place: Place, given: unknown): ScimPatchOperation {
   const value = place.filter !== undefined && place.part === undefined ? oneOf(given) : given
-  if (place.attribute.name === 'active' && value === '') throw refused('invalidValue', 'active must be true or false')
+  if (place.attribute.name === 'active' && value === '')
+    throw patchProblem('invalidValue', 'active must be true or false')
   if (value === null || value === undefined || value === '') return { op: 'remove', path: place.path }
   if (place.attribute.name === 'manager' && place.part === undefined) return managerOf(op, place, value)
   const isList = place.attribute.multi === true && place.filter === undefined && place.part === undefined
@@ -260,17 +265,18 @@ function operationOf(op: string, place: Place, given: unknown): ScimPatchOperati
 function oneOf(given: unknown): unknown {
   if (!Array.isArray(given)) return given
   const [one, ...others]: readonly unknown[] = given
-  if (others.length > 0) throw refused('invalidValue', 'only one value can replace the values that a filter selects')
+  if (others.length > 0)
+    throw patchProblem('invalidValue', 'only one value can replace the values that a filter selects')
   return one
 }
 
 function managerOf(op: string, { path }: Place, value: unknown): ScimPatchOperation {
   const [one, ...others] = Array.isArray(value) ? value : [value]
-  if (others.length > 0) throw refused('invalidValue', 'a user can have only one manager')
+  if (others.length > 0) throw patchProblem('invalidValue', 'a user can have only one manager')
   if (typeof one === 'string' || typeof one === 'number')
     return { op: 'replace', path: `${path}.value`, value: String(one) }
   if (!isRecord(one) || typeof (one['value'] ?? '') !== 'string') {
-    throw refused('invalidValue', 'a manager must be the id of a user')
+    throw patchProblem('invalidValue', 'a manager must be the id of a user')
   }
   return { op: op === 'add' ? 'add' : 'replace', path, value: one }
 }
@@ -288,14 +294,14 @@ function isPresent({ root, isExtension, attribute }: Place, resource: UserConten
 function placeOf(path: string, { ignoresUnknown = false } = {}): Place | undefined {
   const bracket = path.indexOf('[')
   const close = path.lastIndexOf(']')
-  if (bracket !== -1 && close < bracket) throw noSuch(path)
+  if (bracket !== -1 && close < bracket) throw unknownPathProblem(path)
   const head = bracket === -1 ? path : path.slice(0, bracket)
   const colon = head.lastIndexOf(':')
   const urn = head.slice(0, Math.max(0, colon)).toLowerCase()
   const isExtension = urn === enterpriseUrn.toLowerCase()
   if (urn !== '' && !isExtension && urn !== userUrn.toLowerCase()) {
     if (ignoresUnknown || isOfOtherSchema(head)) return undefined
-    throw noSuch(path)
+    throw unknownPathProblem(path)
   }
   const [name = '', ...inner] = head.slice(colon + 1).split('.')
   const after =
@@ -315,7 +321,7 @@ function placeOf(path: string, { ignoresUnknown = false } = {}): Place | undefin
   const part = partName === undefined ? undefined : find(attribute?.parts ?? [], partName)
   if (attribute === undefined || beyond.length > 0 || (partName !== undefined && part === undefined)) {
     if (ignoresUnknown || urn !== '') return undefined
-    throw noSuch(path)
+    throw unknownPathProblem(path)
   }
   const filter = bracket === -1 ? undefined : filterOf(path.slice(bracket + 1, close), attribute)
   const chosen = filter === undefined ? '' : `[${stringify(filter)}]`
@@ -339,7 +345,7 @@ function filterOf(text: string, attribute: Attribute): Filter {
   try {
     filter = parse(text)
   } catch (cause) {
-    throw refused('invalidFilter', 'the filter in the path cannot be read', cause)
+    throw patchProblem('invalidFilter', 'the filter in the path cannot be read', cause)
   }
   return renamed(filter, attribute)
 }
@@ -352,24 +358,24 @@ function renamed(filter: Filter, attribute: Attribute): Filter {
     case 'not':
       return { op: 'not', filter: renamed(filter.filter, attribute) }
     case '[]':
-      throw refused('invalidFilter', 'a filter in a path cannot contain another filter')
+      throw patchProblem('invalidFilter', 'a filter in a path cannot contain another filter')
     default: {
       const part = find(attribute.multi === true ? (attribute.parts ?? []) : [], filter.attrPath)
-      if (part === undefined) throw refused('invalidFilter', `${attribute.name} has no such part`)
+      if (part === undefined) throw patchProblem('invalidFilter', `${attribute.name} has no such part`)
       return { ...filter, attrPath: part.name }
     }
   }
 }
 
-function noSuch(path: string) {
-  return refused('invalidPath', `there is no attribute ${path.slice(0, 80)}`)
+function unknownPathProblem(path: string) {
+  return patchProblem('invalidPath', `there is no attribute ${path.slice(0, 80)}`)
 }
 
 function nameTwice() {
-  return refused('invalidSyntax', 'a member must occur once: names are case-insensitive')
+  return patchProblem('invalidSyntax', 'a member must occur once: names are case-insensitive')
 }
 
-function refused(scimType: ScimType, detail: string, cause?: unknown) {
+function patchProblem(scimType: ScimType, detail: string, cause?: unknown) {
   const errors = [{ pointer: '/Operations', code: scimType, detail: `cannot be done: ${detail}` }]
   return problem('bad_request', { detail: 'Nothing was changed.', errors, cause })
 }

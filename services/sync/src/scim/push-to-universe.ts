@@ -10,7 +10,7 @@ import { scimHierarchy } from './unit.ts'
 export type Parts = Pick<Deps, 'db' | 'universe'>
 export type Request = Pick<RequestInfo, 'context' | 'requestId' | 'raw' | 'log'>
 
-export function notUnique(pointer: string, detail: string) {
+export function uniquenessProblem(pointer: string, detail: string) {
   return problem('conflict', { detail: 'Nothing was changed.', errors: [{ pointer, code: 'uniqueness', detail }] })
 }
 
@@ -37,7 +37,7 @@ export async function pushToUniverse(
   await db.write(context, async (tx) => await finishRun(tx, runId, runOutcomeOf(outcome, people.length + nodes.length)))
   if (outcome.kind === 'applied') return
   const isAddress = outcome.kind === 'refused' && outcome.errors.some(({ code, pointer }) => isTaken(code, pointer))
-  if (isAddress) throw notUnique('/emails', 'holds the address of another person')
+  if (isAddress) throw uniquenessProblem('/emails', 'holds the address of another person')
   throw problemOf(outcome)
 }
 

@@ -34,25 +34,25 @@ export async function findUser(tx: Tx, id: string): Promise<StoredUser | undefin
 
 const emailList = { some: `exists (select from jsonb_array_elements(u.content -> 'emails') as e (item) where {})` }
 const enterprise = `u.content -> 'urn:ietf:params:scim:schemas:extension:enterprise:2.0:User'`
-const word = (sql: string) => ({ sql, kind: 'text' }) as const
+const textColumn = (sql: string) => ({ sql, kind: 'text' }) as const
 
 /** Served by scim_user_user_name, scim_user_external_id and the primary key; other filters scan all users. */
 export const userFilters: FilterTable = {
   columns: {
     id: { sql: 'u.id', kind: 'id' },
-    username: word('u.user_name'),
+    username: textColumn('u.user_name'),
     externalid: { sql: 'u.external_id', kind: 'exact' },
     active: { sql: 'u.active', kind: 'flag' },
-    displayname: word(`(u.content ->> 'displayName')`),
-    title: word(`(u.content ->> 'title')`),
-    'name.familyname': word(`(u.content #>> '{name,familyName}')`),
-    'name.givenname': word(`(u.content #>> '{name,givenName}')`),
-    'meta.resourcetype': word(`'User'::text`),
+    displayname: textColumn(`(u.content ->> 'displayName')`),
+    title: textColumn(`(u.content ->> 'title')`),
+    'name.familyname': textColumn(`(u.content #>> '{name,familyName}')`),
+    'name.givenname': textColumn(`(u.content #>> '{name,givenName}')`),
+    'meta.resourcetype': textColumn(`'User'::text`),
     'meta.created': { sql: 'u.created_at', kind: 'time' },
     'meta.lastmodified': { sql: 'u.updated_at', kind: 'time' },
-    department: word(`(${enterprise} ->> 'department')`),
-    division: word(`(${enterprise} ->> 'division')`),
-    employeenumber: word(`(${enterprise} ->> 'employeeNumber')`),
+    department: textColumn(`(${enterprise} ->> 'department')`),
+    division: textColumn(`(${enterprise} ->> 'division')`),
+    employeenumber: textColumn(`(${enterprise} ->> 'employeeNumber')`),
     manager: { sql: 'u.manager', kind: 'exact' },
     'manager.value': { sql: 'u.manager', kind: 'exact' },
   },
@@ -60,8 +60,8 @@ export const userFilters: FilterTable = {
     emails: {
       ...emailList,
       parts: {
-        value: word(`(e.item ->> 'value')`),
-        type: word(`(e.item ->> 'type')`),
+        value: textColumn(`(e.item ->> 'value')`),
+        type: textColumn(`(e.item ->> 'type')`),
         primary: { sql: `(e.item -> 'primary')::boolean`, kind: 'flag' },
       },
     },

@@ -27,7 +27,7 @@ import {
   touchUser,
   updateUser,
 } from './store.ts'
-import { type Parts, type Request, notUnique, pushToUniverse } from './push-to-universe.ts'
+import { type Parts, type Request, uniquenessProblem, pushToUniverse } from './push-to-universe.ts'
 import { keysOf, unitChanges, unitKeysOf } from './unit.ts'
 
 const maxRounds = 5
@@ -151,8 +151,8 @@ async function resolvePersonKey(
   const { userName, externalId } = after.facts
   const personKey = before?.personKey ?? externalId ?? userName
   const taken = await findTaken(tx, { userName, externalId, personKey, id: before?.id })
-  if (taken.userName) throw notUnique('/userName', 'is the userName of another user')
-  if (taken.externalId) throw notUnique('/externalId', 'is the externalId of another user')
+  if (taken.userName) throw uniquenessProblem('/userName', 'is the userName of another user')
+  if (taken.externalId) throw uniquenessProblem('/externalId', 'is the externalId of another user')
   // Another user had this name first and has a new one now.
   return taken.personKey ? id : personKey
 }
@@ -179,7 +179,7 @@ async function keepUser<T>(
         else if (before !== undefined && !(await deleteUser(tx, before.id, before.version))) return { done: false }
       } else if (!isDeepStrictEqual(after.content, before.content)) {
         if (!(await updateUser(tx, id, before.version, rowOf(after)))) return { done: false }
-        if (shownName(before.content) !== shownName(after.content)) await touchGroupsOf(tx, id)
+        if (getShownName(before.content) !== getShownName(after.content)) await touchGroupsOf(tx, id)
       } else {
         if (hasPushed && !(await touchUser(tx, id, before.version))) return { done: false }
         await publishUser(tx, id, hasPushed ? before.version + 1 : before.version)
@@ -195,11 +195,11 @@ async function keepUser<T>(
     })
   } catch (error) {
     if (sqlError(error).kind !== 'unique') throw error
-    throw notUnique('/userName', 'or the externalId, was just taken by another new user')
+    throw uniquenessProblem('/userName', 'or the externalId, was just taken by another new user')
   }
 }
 
-function shownName({ displayName, userName }: User['content']): unknown {
+function getShownName({ displayName, userName }: User['content']): unknown {
   return displayName ?? userName
 }
 

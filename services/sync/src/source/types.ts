@@ -39,7 +39,7 @@ export interface ColumnFault {
 
 export type SourceItem = SourceRow | SourceRowError
 
-export function rowOrError(
+export function toRowOrError(
   row: number,
   values: Readonly<Record<string, unknown>>,
   faults: readonly ColumnFault[],
@@ -47,10 +47,10 @@ export function rowOrError(
   const [first] = faults
   if (first === undefined) return { kind: 'row', row, values }
   const { column, ...fault } = first
-  return { kind: 'error', row, field: excerpt(column), ...fault, values, faults }
+  return { kind: 'error', row, field: toExcerpt(column), ...fault, values, faults }
 }
 
-function excerpt(name: string): string {
+function toExcerpt(name: string): string {
   return name.length <= 80 ? name : `${name.slice(0, 79)}…`.toWellFormed()
 }
 
@@ -174,9 +174,9 @@ function normalizeItem<Item extends SourceItem | SourceTexts>(item: Item): Item 
   const normalized = normalizeColumns(item.values)
   if (normalized === undefined) return item
   const { values, faults } = normalized
-  if (item.kind === 'row') return rowOrError(item.row, values, faults)
+  if (item.kind === 'row') return toRowOrError(item.row, values, faults)
   const known = item.faults?.map((fault) => ({ ...fault, column: fault.column.normalize('NFC') }))
-  return known === undefined ? { ...item, values } : rowOrError(item.row, values, [...known, ...faults])
+  return known === undefined ? { ...item, values } : toRowOrError(item.row, values, [...known, ...faults])
 }
 
 async function* readWithLimits<Schema extends z.ZodType, Item extends SourceItem | SourceTexts>(

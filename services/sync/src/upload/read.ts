@@ -17,7 +17,7 @@ export function openUpload(read: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>
 
 /** From number 0 until the end. Reads ahead; a failed read rejects only when its chunk is requested. */
 export function readChunks(chunksFrom: (first: number) => Promise<readonly Buffer[]>): Readable {
-  async function* every(): AsyncGenerator<Buffer> {
+  async function* readAhead(): AsyncGenerator<Buffer> {
     let next = suppressUnhandledRejection(chunksFrom(0))
     for (let first = 0; ;) {
       const chunks = await next
@@ -30,5 +30,5 @@ export function readChunks(chunksFrom: (first: number) => Promise<readonly Buffe
       }
     }
   }
-  return Readable.from(every(), { objectMode: false })
+  return Readable.from(readAhead(), { objectMode: false })
 }

@@ -60,7 +60,7 @@ export async function applyChanges(
     const { applied, done, refused } = await patiently()
     // A run whose changes are all applied can no longer be cancelled.
     const step = lease.commitStep(async () => ({ counts: { applied } }))
-    await (done ? uncancelled(step) : step)
+    await (done ? ignoreCancellation(step) : step)
     if (refused !== null) throw new RunRefusedError(refused.code, refused.message)
     if (done) return
   }
@@ -83,7 +83,7 @@ export async function stopApplying(lease: RunLease, imports: Imports): Promise<v
   if (lease.status !== 'applying') return
   const applied = await imports.stop(await lease.importAttempt())
   const rejected = await copyErrors(lease, imports, true)
-  await uncancelled(
+  await ignoreCancellation(
     lease.commitStep(async (tx) => {
       await insertErrors(tx, lease.run.id, rejected)
       return { counts: { applied } }
@@ -105,7 +105,7 @@ export async function endRun(
 }
 
 /** Ignores a cancellation, because nothing is left to cancel. */
-async function uncancelled(step: Promise<void>): Promise<void> {
+async function ignoreCancellation(step: Promise<void>): Promise<void> {
   await step.catch((error: unknown) => {
     if (!(error instanceof RunCancelledError)) throw error
   })

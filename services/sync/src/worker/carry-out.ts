@@ -26,10 +26,10 @@ import {
   RunRefusedError,
   TenantSuspendedError,
 } from './run-lease.ts'
-import { compare, conclude, planRollback } from './plan.ts'
+import { compare, decidePlan, planRollback } from './plan.ts'
 import { beginStaging, listHashes, sendUnseenHashes, stageSource } from './read-source.ts'
 import { type TenantDb, advanceRun, acquireWork, releaseWork, takeOverRun } from './store.ts'
-import { whileWanted } from './while-wanted.ts'
+import { runWhileWanted } from './while-wanted.ts'
 
 export interface WorkerParts {
   readonly workerDb: TenantDb
@@ -184,7 +184,7 @@ async function plan(parts: WorkerParts, lease: RunLease, signal: AbortSignal): P
     const known = isAgain ? new Set<string>() : await listHashes(lease, imports)
     const hashes = known.size === 0 ? null : known.size
     // A slow source writes nothing for long.
-    const staged = await whileWanted(
+    const staged = await runWhileWanted(
       lease,
       signal,
       async (wanted) =>
@@ -199,7 +199,7 @@ async function plan(parts: WorkerParts, lease: RunLease, signal: AbortSignal): P
     await sendUnseenHashes(lease, imports, known)
     const planned = await compare(lease, imports, hashes)
     if (planned !== undefined) {
-      await conclude(lease, imports, planned, staged)
+      await decidePlan(lease, imports, planned, staged)
       return
     }
     if (isAgain) throw new Error('a source of which all rows were sent is not read again')

@@ -49,7 +49,7 @@ export async function copyErrors(lease: RunLease, imports: Imports, applying: bo
 }
 
 /** Decides whether a plan is applied, only shown, or needs approval. Returns the number of its changes. */
-export async function conclude(
+export async function decidePlan(
   lease: RunLease,
   imports: Imports,
   plan: ImportPlan,
@@ -80,7 +80,7 @@ export async function conclude(
     deactivated,
     changed,
   })
-  const status = nextStatus(run.mode === 'dry_run', breaches.length > 0 && !run.overrideSafety)
+  const status = statusAfterPlan(run.mode === 'dry_run', breaches.length > 0 && !run.overrideSafety)
   const { keyField, statusField } = datasetRules[connector.dataset]
   const errors = plan.invalid === 0 ? [] : await copyErrors(lease, imports, false)
   await lease.commitStep(async (tx) => {
@@ -88,7 +88,7 @@ export async function conclude(
       ...errors,
       ...plan.lost_fields.map(fieldLostWarning),
       ...(status === 'applying' ? [] : plan.flagged.map(rowMissingWarning)),
-      ...(keyless > 0 && missing > 0 ? [undecided(keyless, keyField)] : []),
+      ...(keyless > 0 && missing > 0 ? [keylessRowsError(keyless, keyField)] : []),
       ...(drafts > 0 ? [draftsRemainError(drafts, statusField)] : []),
     ])
     if (status !== 'applying') await noteOutcome(tx, connector.id, 'works')
@@ -105,7 +105,7 @@ function rowMissingWarning(key: string): RowError {
 }
 
 /** Rows without a readable key could be any of the missing rows. */
-function undecided(keyless: number, field: string): RowError {
+function keylessRowsError(keyless: number, field: string): RowError {
   const message = `${keyless} rows have no readable key, so no row was marked missing. Fix those rows.`
   return { row: null, key: null, field, code: 'missing_undecided', message, excerpt: null }
 }
@@ -121,7 +121,7 @@ function draftsRemainError(drafts: number, field: string | null): RowError {
   return { row: null, key: null, field, code: 'draft_stays', message, excerpt: null }
 }
 
-function nextStatus(isDryRun: boolean, isBroken: boolean): 'succeeded' | 'needs_approval' | 'applying' {
+function statusAfterPlan(isDryRun: boolean, isBroken: boolean): 'succeeded' | 'needs_approval' | 'applying' {
   if (isDryRun) return 'succeeded'
   return isBroken ? 'needs_approval' : 'applying'
 }
@@ -148,14 +148,14 @@ export async function planRollback(lease: RunLease, imports: Imports, rollbackOf
     const isLast = below === null
     await lease.commitStep(async (tx) => {
       if (!isLast) return {}
-      if (stay > 0) await insertErrors(tx, run.id, [notUndone(stay, connector)])
+      if (stay > 0) await insertErrors(tx, run.id, [notUndoneError(stay, connector)])
       return { status: 'applying', diffHash, counts: { created, updated, moved, reactivated, deactivated } }
     })
   }
 }
 
 /** What a rollback cannot undo is reported like a rejected row. */
-function notUndone(rows: number, { dataset }: Connector): RowError {
+function notUndoneError(rows: number, { dataset }: Connector): RowError {
   const { statusField: field, draft } = datasetRules[dataset]
   const what =
     draft === null

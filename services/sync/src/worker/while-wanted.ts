@@ -7,7 +7,7 @@ const pollEveryMs = 2_000
  * Aborts the signal with RunCancelledError, RunLostError or TenantSuspendedError when the run must stop. An unreachable database
  * aborts nothing.
  */
-export async function whileWanted<T>(
+export async function runWhileWanted<T>(
   lease: Pick<RunLease, 'assertWanted'>,
   signal: AbortSignal,
   work: (signal: AbortSignal) => Promise<T>,

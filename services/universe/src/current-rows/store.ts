@@ -24,15 +24,15 @@ const oneOf = (table: string, name: string, [column, wanted]: readonly [string, 
       order by one.${column}
       limit 1
     ) as ${name} on ${name}.${column} = ${wanted}`
-const ofTenant = (owner: string): string => `one.tenant_id = ${owner}.tenant_id and `
-const linked = (owner: string): string => `(
+const ofTenantSql = (owner: string): string => `one.tenant_id = ${owner}.tenant_id and `
+const linkedEntitiesSql = (owner: string): string => `(
         select jsonb_agg(e.external_id order by named.at)
         from unnest(${owner}.entity_ids) with ordinality as named (id, at)
-        join ${oneOf('entity', 'e', ['id', 'named.id'], ofTenant(owner))}
+        join ${oneOf('entity', 'e', ['id', 'named.id'], ofTenantSql(owner))}
       )`
 
 /** SQL: selects the stored rows as `key` and `row`, in the form of a push. `wanted`: a relation with the column `key`. */
-export function currentRows(dataset: CurrentRowsBody['dataset'], wanted: string, hierarchy: string): string {
+export function currentRowsSql(dataset: CurrentRowsBody['dataset'], wanted: string, hierarchy: string): string {
   return dataset === 'org_structure' ? nodesOf(wanted, hierarchy) : selections[dataset](wanted)
 }
 
@@ -54,7 +54,7 @@ const entitiesOf = (wanted: string): string => `
     )) || case when e.custom = '{}' then '{}' else jsonb_build_object('custom', e.custom) end as row
   from ${wanted} as wanted
   join ${oneOf('entity', 'e', ['external_id', 'wanted.key'], '')}
-  left join ${oneOf('entity', 'above', ['id', 'e.parent_id'], ofTenant('e'))}`
+  left join ${oneOf('entity', 'above', ['id', 'e.parent_id'], ofTenantSql('e'))}`
 
 const testProceduresOf = (wanted: string): string => `
   select
@@ -65,7 +65,7 @@ const testProceduresOf = (wanted: string): string => `
       'engagement_ref', t.engagement_ref, 'period_start', t.period_start_on, 'period_end', t.period_end_on,
       'population_size', t.population_size, 'sample_size', t.sample_size, 'tester', t.tester, 'reviewer', t.reviewer,
       'due_date', t.due_on, 'status', t.status, 'conclusion', t.conclusion,
-      'entities', ${linked('t')}
+      'entities', ${linkedEntitiesSql('t')}
     )) || case when t.custom = '{}' then '{}' else jsonb_build_object('custom', t.custom) end as row
   from ${wanted} as wanted
   join ${oneOf('test_procedure', 't', ['external_id', 'wanted.key'], '')}`
@@ -89,21 +89,21 @@ const nodesOf = (wanted: string, hierarchy: string): string => `
     jsonb_strip_nulls(jsonb_build_object(
       'node_key', n.node_key, 'parent_key', above.node_key, 'name', n.name, 'level_name', n.level_name, 'head', n.head,
       'status', n.status, 'valid_from', n.valid_from, 'valid_to', n.valid_to,
-      'entities', ${linked('n')}
+      'entities', ${linkedEntitiesSql('n')}
     )) as row
   from universe.hierarchy h
   cross join ${wanted} as wanted
-  join ${oneOf('node', 'n', ['node_key', 'wanted.key'], `${ofTenant('h')}one.hierarchy_id = h.id and `)}
-  left join ${oneOf('node', 'above', ['id', 'n.parent_id'], ofTenant('n'))}
+  join ${oneOf('node', 'n', ['node_key', 'wanted.key'], `${ofTenantSql('h')}one.hierarchy_id = h.id and `)}
+  left join ${oneOf('node', 'above', ['id', 'n.parent_id'], ofTenantSql('n'))}
   where h.key = ${hierarchy}`
 
 // PostgreSQL writes the JSON, because doing it here would need twice the memory.
-const asTexts = (rows: string): string =>
+const textsSql = (rows: string): string =>
   `select jsonb_build_object('key', one.key, 'row', one.row)::text as json from (${rows}) as one`
 const given = '(select unnest($1::text[]) as key)'
 const statements = {
-  auditable_entities: statement('universe_current_entities', asTexts(entitiesOf(given))),
-  test_procedures: statement('universe_current_test_procedures', asTexts(testProceduresOf(given))),
-  people: statement('universe_current_people', asTexts(peopleOf(given))),
+  auditable_entities: statement('universe_current_entities', textsSql(entitiesOf(given))),
+  test_procedures: statement('universe_current_test_procedures', textsSql(testProceduresOf(given))),
+  people: statement('universe_current_people', textsSql(peopleOf(given))),
 } as const
-const nodes = statement('universe_current_nodes', asTexts(nodesOf(given, '$2::text')))
+const nodes = statement('universe_current_nodes', textsSql(nodesOf(given, '$2::text')))

@@ -16,7 +16,7 @@ import {
   type RequestInfo,
   contractList,
   contractRoute,
-  each,
+  mapRows,
   openPage,
   problem,
   storedList,
@@ -54,7 +54,7 @@ export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings
       list: async (tx, after, limit) => listEntities(tx, { filter, sort, after, limit }),
       keyOf: ({ key }) => key,
     })
-    return each(rows, ({ entity }) => asRead(entity, day))
+    return mapRows(rows, ({ entity }) => asRead(entity, day))
   }
 
   const ownersOf = async (context: RequestInfo['context'], texts: readonly string[] | undefined) =>

@@ -49,7 +49,7 @@ const nodeAt = (version: string): string => `(
 // A node is in universe.node or in the history, and its later version tells when it was last written. Both are read in
 // order.
 const toVersion = `(select coalesce($3::integer, h.version) ${fromAddressed})`
-const writtenPage = (id: string): string => `
+const writtenPageSql = (id: string): string => `
   n.hierarchy_id = ${hierarchyId} and n.since_version > $2::integer and n.since_version <= ${toVersion}
     and (n.since_version, ${id}) > ($4::integer, $5::uuid)
   order by n.since_version, ${id}
@@ -59,11 +59,11 @@ const writtenBetween = statement(
   `select
     written.since_version as version, written.id, ${nodeAt('$2::integer')} as before, ${nodeAt(toVersion)} as after
   from (
-    (select n.since_version, n.id from universe.node n where ${writtenPage('n.id')})
+    (select n.since_version, n.id from universe.node n where ${writtenPageSql('n.id')})
     union all
     (
       select n.since_version, n.node_id from universe.node_history n
-      where n.until_version > ${toVersion} and ${writtenPage('n.node_id')}
+      where n.until_version > ${toVersion} and ${writtenPageSql('n.node_id')}
     )
   ) as written
   join universe.node self on self.id = written.id

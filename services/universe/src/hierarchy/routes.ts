@@ -15,7 +15,7 @@ import {
   type ContractInput,
   contractList,
   contractRoute,
-  each,
+  mapRows,
   openPage,
   problem,
   storedList,
@@ -23,7 +23,7 @@ import {
 } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { type ListedChange, changeKeySchema, listWrittenBetween } from './diff-store.ts'
-import { changeOf, nest, parseAsOf, parseNodeAddress } from './rules.ts'
+import { changeOf, toTree, parseAsOf, parseNodeAddress } from './rules.ts'
 import {
   type FoundHierarchy,
   type NodeFilter,
@@ -83,7 +83,7 @@ export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
         list: async (tx, after, limit) => listNodes(tx, pinned, { sort, after, limit }),
         keyOf: ({ key }) => key,
       })
-      yield* each(rows, ({ node }) => node)
+      yield* mapRows(rows, ({ node }) => node)
     },
   })
 
@@ -114,7 +114,7 @@ export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
         errors: [{ parameter: 'root', code: 'too_large', detail: `must lead to at most ${maxTreeNodes} nodes` }],
       })
     }
-    return nest(nodes.map(({ node }) => node))
+    return toTree(nodes.map(({ node }) => node))
   })
 
   contractList(app, diffHierarchy, {

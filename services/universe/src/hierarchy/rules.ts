@@ -19,7 +19,7 @@ export function parseAsOf(text: string): AsOf {
 }
 
 /** `nodes` must have parents first. A node without its parent becomes a root. */
-export function nest(nodes: readonly HierarchyNode[]): HierarchyTreeNode[] {
+export function toTree(nodes: readonly HierarchyNode[]): HierarchyTreeNode[] {
   const known = new Map<string, HierarchyTreeNode>()
   const tops: HierarchyTreeNode[] = []
   for (const node of nodes) {

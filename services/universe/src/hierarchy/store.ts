@@ -8,7 +8,7 @@ import {
 } from '@postern/contracts'
 import { type Statement, type Tx, statement } from '@postern/tenant-db'
 import { z } from 'zod'
-import { type ListKey, dayOrNull, edges } from '../list/store.ts'
+import { type ListKey, dayOrNull, getEdges } from '../list/store.ts'
 import type { AsOf, NodeAddress } from './rules.ts'
 
 export interface FoundHierarchy {
@@ -88,7 +88,7 @@ function keyOf(sort: NodeSort, { id, name, node_key }: HierarchyNode, path: stri
 
 function edgeOf(sort: NodeSort, after: NodeKey | undefined): readonly [string | number, string | number] {
   // Only the order of the tree has paths as keys.
-  const edge = typeof after === 'object' ? after : edges('text', 'uuid')[sort.startsWith('-') ? 'last' : 'first']
+  const edge = typeof after === 'object' ? after : getEdges('text', 'uuid')[sort.startsWith('-') ? 'last' : 'first']
   return [edge.value, edge.tie]
 }
 
@@ -211,7 +211,7 @@ const pathNow = `(
   select top.path
   from universe.node top
   where top.hierarchy_id = ${hierarchyId} and (top.id = $2::uuid or top.node_key = $3::text))`
-const inRange = (top: string): string => `
+const inRangeSql = (top: string): string => `
   n.path >= (select case when ${hasNoTop} then '' else ${top} end)
   and n.path < (select case when ${hasNoTop} then 'g' else ${top} || 'g' end)`
 
@@ -224,10 +224,10 @@ const levelsFrom = (top: string): string => `(
   select generate_series(first.depth, least(first.depth + $4::integer - 1, ${maxNodeDepth})) as depth
   from (select case when ${hasNoTop} then 1 else char_length(${top}) / 8 end as depth) as first
 ) level`
-const ofLevels = (top: string): string => `
+const ofLevelsSql = (top: string): string => `
   ($4::integer is null or n.depth < (select case when ${hasNoTop} then 1 else char_length(${top}) / 8 end) + $4::integer)`
 
-const now = `universe.node n where n.hierarchy_id = ${hierarchyId} and ${wantedNode(inRange(pathNow), 'n', 'n')}`
+const now = `universe.node n where n.hierarchy_id = ${hierarchyId} and ${wantedNode(inRangeSql(pathNow), 'n', 'n')}`
 
 const nodesNow = statement(
   'universe_list_nodes',
@@ -248,7 +248,7 @@ const levelsNow = statement(
 
 const countNow = statement(
   'universe_count_nodes',
-  `select count(*)::integer as total from ${now} and ${ofLevels(pathNow)}`,
+  `select count(*)::integer as total from ${now} and ${ofLevelsSql(pathNow)}`,
 )
 
 // A past node is in universe.node if it has not changed since, else in the history; both are read in the order of
@@ -274,7 +274,7 @@ const fromHistoryIn = (range: string): string => `
   join universe.node self on self.tenant_id = n.tenant_id and self.id = n.node_id
   where n.hierarchy_id = ${hierarchyId} and n.since_version <= ${versionThen} and n.until_version > ${versionThen}
     and ${wantedNode(range, 'n', 'self')}`
-const [fromNode, fromHistory] = [fromNodeIn(inRange(pathThen)), fromHistoryIn(inRange(pathThen))]
+const [fromNode, fromHistory] = [fromNodeIn(inRangeSql(pathThen)), fromHistoryIn(inRangeSql(pathThen))]
 
 const pageThen = (condition: string): string => `
   (select ${nodeColumns} ${fromNode} and ${condition} and n.path > $9::text order by n.path limit $10)
@@ -323,7 +323,7 @@ function sortedNodes(sort: Exclude<NodeSort, 'tree'>, isPast: boolean, values: r
     const listedNow = `universe.node n where n.hierarchy_id = ${hierarchyId} and ${wantedNode(inRangeIfAny(pathNow), 'n', 'n')}`
     return {
       name,
-      text: `select ${nodeColumns} from ${listedNow} and ${ofLevels(pathNow)} ${end(column, 'n.id')}`,
+      text: `select ${nodeColumns} from ${listedNow} and ${ofLevelsSql(pathNow)} ${end(column, 'n.id')}`,
       values,
     }
   }
@@ -331,11 +331,11 @@ function sortedNodes(sort: Exclude<NodeSort, 'tree'>, isPast: boolean, values: r
     name,
     text: `select ${nodeColumns}
       from (
-        (select ${nodeColumns} ${fromNodeIn(inRangeIfAny(pathThen))} and ${ofLevels(pathThen)} ${end(column, 'n.id')})
+        (select ${nodeColumns} ${fromNodeIn(inRangeIfAny(pathThen))} and ${ofLevelsSql(pathThen)} ${end(column, 'n.id')})
         union all
         (
           select n.node_id, self.node_key, ${stateColumns}, n.path
-          ${fromHistoryIn(inRangeIfAny(pathThen))} and ${ofLevels(pathThen)} ${end(past, 'n.node_id')}
+          ${fromHistoryIn(inRangeIfAny(pathThen))} and ${ofLevelsSql(pathThen)} ${end(past, 'n.node_id')}
         )
       ) n
       order by ${listed} ${direction}, n.id ${direction}
@@ -346,6 +346,6 @@ function sortedNodes(sort: Exclude<NodeSort, 'tree'>, isPast: boolean, values: r
 
 const countThen = statement(
   'universe_count_nodes_then',
-  `select (select count(*) ${fromNode} and ${ofLevels(pathThen)})::integer
-    + (select count(*) ${fromHistory} and ${ofLevels(pathThen)})::integer as total`,
+  `select (select count(*) ${fromNode} and ${ofLevelsSql(pathThen)})::integer
+    + (select count(*) ${fromHistory} and ${ofLevelsSql(pathThen)})::integer as total`,
 )

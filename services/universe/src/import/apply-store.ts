@@ -179,24 +179,24 @@ const bring = statement(
 )
 
 // The next run of the other connector compares the row and becomes its source.
-const leaving = (rows: string): string => `
+const leavingSql = (rows: string): string => `
   update universe.source_row other
   set hash = null
   where other.scope = $3::text and other.source_key = any (${keysOf(rows)}) and other.connector_id <> $2::text
     and other.hash is not null`
-const leave = statement('universe_leave_source_rows', leaving(isLeft))
-const leaveUndone = statement('universe_leave_undone_source_rows', leaving(isUndone))
+const leave = statement('universe_leave_source_rows', leavingSql(isLeft))
+const leaveUndone = statement('universe_leave_undone_source_rows', leavingSql(isUndone))
 
-const forgetting = (rows: string): string => `delete from universe.source_row s where ${isOwn(rows)}`
-const forgetLeft = statement('universe_forget_left_source_rows', forgetting(isLeft))
-const forgetUndone = statement('universe_forget_undone_source_rows', forgetting(`${isUndone} and ${isBrought}`))
+const forgettingSql = (rows: string): string => `delete from universe.source_row s where ${isOwn(rows)}`
+const forgetLeft = statement('universe_forget_left_source_rows', forgettingSql(isLeft))
+const forgetUndone = statement('universe_forget_undone_source_rows', forgettingSql(`${isUndone} and ${isBrought}`))
 
-const missing = (rows: string): string => `
+const missingSql = (rows: string): string => `
   update universe.source_row s
   set missing_since = coalesce(s.missing_since, $6::timestamptz), hash = null
   where ${isOwn(rows)}`
-const miss = statement('universe_miss_source_rows', missing(isMissing))
-const missUndone = statement('universe_miss_undone_source_rows', missing(isUndone))
+const miss = statement('universe_miss_source_rows', missingSql(isMissing))
+const missUndone = statement('universe_miss_undone_source_rows', missingSql(isUndone))
 
 // Restores what the undone rollback had removed, unless the source was read since.
 const bringAgain = statement(

@@ -1,5 +1,5 @@
 import { getRow } from '../sql/store.ts'
-import { currentRows } from '../current-rows/store.ts'
+import { currentRowsSql } from '../current-rows/store.ts'
 import { byDataset } from './by-dataset-store.ts'
 import type { Import, Tx } from './store.ts'
 
@@ -34,7 +34,7 @@ const check = byDataset(
     order by r.seq
     limit $3::integer
   ),
-  stored as materialized (${currentRows(dataset, 'wanted', '$4::text')})
+  stored as materialized (${currentRowsSql(dataset, 'wanted', '$4::text')})
   select
     count(*) filter (
       where stored.row is distinct from wanted.before and stored.row is distinct from wanted.content

@@ -18,7 +18,7 @@ import { compareRows, hasLostHashes, isBaselineStale, planMissingRows, rejectInv
 import { type Imports, assertCurrentAttempt, bySync, maxRowsBytes, write } from './requests.ts'
 import { findUndoable, planInverse } from './rollback-store.ts'
 import { parseScope, scopeOf } from './rules.ts'
-import { countGone, countSourceRows, listHashes, stageGone, stageRows, unstage } from './stage-store.ts'
+import { countGone, countSourceRows, listHashes, stageGone, stageRows, deleteStaged } from './stage-store.ts'
 import {
   type Import,
   type Tx,
@@ -46,7 +46,7 @@ export function planRoutes(app: App, deps: Imports): void {
           rollbackOf: null,
         }
         const opened = assertCurrentAttempt(await openImport(tx, body, about))
-        await unstage(tx, body.run_id)
+        await deleteStaged(tx, body.run_id)
         // Cleans up after a crash. The next run removes the rest.
         const ended = await listUnclearedImports(tx, context.id, body.run_id)
         if (ended.length > 0) await clearImports(tx, ended, false)
@@ -99,7 +99,7 @@ export function planRoutes(app: App, deps: Imports): void {
           await rejectInvalidRows(tx, found)
         }
         const last = await compareRows(tx, found, body.after)
-        return last === undefined ? await conclude(tx, found, body) : { state: 'comparing', after: last }
+        return last === undefined ? await finishPlan(tx, found, body) : { state: 'comparing', after: last }
       }),
   )
 
@@ -116,7 +116,7 @@ export function planRoutes(app: App, deps: Imports): void {
           rollbackOf: body.rollback_of,
         }
         const opened = assertCurrentAttempt(await openImport(tx, body, about))
-        if (body.below === undefined) await unstage(tx, body.run_id)
+        if (body.below === undefined) await deleteStaged(tx, body.run_id)
         const { below, stay } = await planInverse(tx, opened, body.below ?? 2_147_483_647)
         const { diff_hash, created, updated, moved, reactivated, deactivated } = await summarizeChanges(tx, body.run_id)
         if (below === undefined) await recordPlan(tx, body.run_id, { diffHash: diff_hash, isWhole: false })
@@ -147,7 +147,7 @@ export function planRoutes(app: App, deps: Imports): void {
   )
 }
 
-async function conclude(
+async function finishPlan(
   tx: Tx,
   found: Import,
   { hashes, missing_policy: policy }: PlanImportBody,

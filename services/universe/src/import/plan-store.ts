@@ -1,7 +1,7 @@
 import type { Connector } from '@postern/contracts'
 import type { ImportPlan } from '@postern/contracts/internal'
 import { getRow, statement } from '../sql/store.ts'
-import { currentRows } from '../current-rows/store.ts'
+import { currentRowsSql } from '../current-rows/store.ts'
 import { byDataset } from './by-dataset-store.ts'
 import { firstMissingSeq, importRules, parseScope, seqsADepth } from './rules.ts'
 import type { Import, Tx } from './store.ts'
@@ -64,7 +64,7 @@ export async function rejectInvalidRows(tx: Tx, { runId, scope }: Import): Promi
   await tx.execute((hierarchy === undefined ? rejectEntities : rejectNodes)([runId, maxDepth, parentField, ...rest]))
 }
 
-const error = (field: string, code: string, message: string, excerpt: string): string =>
+const errorSql = (field: string, code: string, message: string, excerpt: string): string =>
   `jsonb_build_array(jsonb_build_object('field', ${field}, 'code', ${code}, 'message', ${message}, 'excerpt', left(${excerpt}, 80)))`
 
 const rejectRepeated = statement(
@@ -78,7 +78,7 @@ const rejectRepeated = statement(
   )
   update universe.import_row r
   set op = 'invalid',
-    errors = ${error('$2::text', `'duplicate'`, `'is the key of row ' || (first.seq - ${seqsADepth}) || ' already'`, 'r.source_key')}
+    errors = ${errorSql('$2::text', `'duplicate'`, `'is the key of row ' || (first.seq - ${seqsADepth}) || ' already'`, 'r.source_key')}
   from first
   where r.run_id = $1::uuid and r.op = 'create' and r.source_key = first.source_key and r.seq <> first.seq`,
 )
@@ -106,7 +106,7 @@ const rejectAddresses = statement(
   )
   update universe.import_row r
   set op = 'invalid',
-    errors = ${error('$3::text', `'duplicate'`, `'is the address of row ' || (ranked.first - ${seqsADepth}) || ' already'`, 'ranked.email')}
+    errors = ${errorSql('$3::text', `'duplicate'`, `'is the address of row ' || (ranked.first - ${seqsADepth}) || ' already'`, 'ranked.email')}
   from ranked
   where r.run_id = $1::uuid and r.seq = ranked.seq and ranked.seq <> ranked.first`,
 )
@@ -159,7 +159,7 @@ const rejectMisplaced = (stored: string): string => `
   set
     seq = decided.new_seq,
     op = case when decided.code is null then r.op else 'invalid' end,
-    errors = case when decided.code is not null then ${error(
+    errors = case when decided.code is not null then ${errorSql(
       '$3::text',
       'decided.code',
       `case decided.code
@@ -219,7 +219,7 @@ const compare = byDataset(
     from universe.import_row r
     where r.run_id = $1::uuid and r.op = 'create' and r.seq > $2::integer and r.seq <= $3::integer
   ),
-  stored as materialized (${currentRows(dataset, 'wanted', '$7::text')})
+  stored as materialized (${currentRowsSql(dataset, 'wanted', '$7::text')})
   update universe.import_row r
   set
     op = case
@@ -340,7 +340,7 @@ const deactivate = byDataset(
   with wanted as materialized (
     select r.seq, r.source_key as key from universe.import_row r where r.run_id = $1::uuid and r.op = 'miss'
   ),
-  stored as materialized (${currentRows(dataset, 'wanted', '$5::text')}),
+  stored as materialized (${currentRowsSql(dataset, 'wanted', '$5::text')}),
   changed as (
     update universe.import_row r
     set op = 'deactivate', before = stored.row, content = jsonb_set(stored.row, array[$2::text], $3::jsonb)

@@ -12,7 +12,7 @@ const isApplied = (change: string, owner: string): string => `(
 
 // Inverts applied changes of run `$1`. Created rows become inactive and give up a unique value (`given_back`). Drafts stay.
 // `latest`: the result of later runs. import_row_pk, import_row_changed and import_pk
-const undoing = (changes: string): string => `
+const undoingSql = (changes: string): string => `
   mine as materialized (
     select i.tenant_id, i.run_id, i.connector_id, i.applied_sequence from universe.import i where i.run_id = $1::uuid
   ),
@@ -81,7 +81,7 @@ const selectUndoable = statement(
     order by c.seq
     limit $6::integer
   ),
-  ${undoing('select looked.* from looked')}
+  ${undoingSql('select looked.* from looked')}
   select
     exists (select from standing where standing.is_changed) as changed,
     exists (select from standing where not standing.is_undone) or not exists (select from standing)
@@ -120,7 +120,7 @@ const next = statement(
 // In reverse order, so that each intermediate tree existed before.
 const insertInverse = statement(
   'universe_insert_inverse',
-  `with ${undoing(`
+  `with ${undoingSql(`
       select c.*
       from universe.import_row c
       where c.run_id = $1::uuid and c.seq >= $6::integer and c.seq < $7::integer`)},

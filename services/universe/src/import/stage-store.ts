@@ -6,7 +6,7 @@ import type { Import, Tx } from './store.ts'
 
 type Source = Pick<Import, 'connectorId' | 'scope'>
 
-export async function unstage(tx: Tx, runId: string): Promise<void> {
+export async function deleteStaged(tx: Tx, runId: string): Promise<void> {
   await tx.execute(removeAll([runId]))
 }
 

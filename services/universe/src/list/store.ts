@@ -48,7 +48,7 @@ export function listStatements<const Sort extends string>(parts: ListParts<Sort>
       const { sort, descending } = directionOf(order)
       const { expression, type } = sorts[sort]
       const [compare, direction] = descending ? ['<', 'desc'] : ['>', 'asc']
-      const edge = after ?? edges(type, tie.type)[descending ? 'last' : 'first']
+      const edge = after ?? getEdges(type, tie.type)[descending ? 'last' : 'first']
       return {
         name: `${name}_${sort}_${direction}`,
         text: `select ${columns}
@@ -90,20 +90,20 @@ const valueSchemas = {
 } as const
 const tieSchemas = { integer: z.int().min(1).max(2_147_483_647), uuid: z.uuid() } as const
 
-export function edges(
+export function getEdges(
   type: SortColumn['type'],
   tie: 'integer' | 'uuid',
 ): { readonly first: ListKey; readonly last: ListKey } {
-  return { first: first(type, tie), last: last(type, tie) }
+  return { first: firstKey(type, tie), last: lastKey(type, tie) }
 }
 
-function first(type: SortColumn['type'], tie: 'integer' | 'uuid'): ListKey {
+function firstKey(type: SortColumn['type'], tie: 'integer' | 'uuid'): ListKey {
   const value = { text: '', integer: 0, date: '-infinity', timestamptz: '-infinity' }[type]
   return { value, tie: { integer: 0, uuid: '00000000-0000-0000-0000-000000000000' }[tie] }
 }
 
 /** Texts have at most 255 characters. */
-function last(type: SortColumn['type'], tie: 'integer' | 'uuid'): ListKey {
+function lastKey(type: SortColumn['type'], tie: 'integer' | 'uuid'): ListKey {
   const value = { text: '\u{10ffff}'.repeat(256), integer: 2_147_483_647, date: 'infinity', timestamptz: 'infinity' }[
     type
   ]

@@ -11,7 +11,7 @@ import { refuse } from '../push/rejection.ts'
 import { actorOf, maxBodyBytes } from '../push/routes.ts'
 import {
   faultsOfTestProcedures,
-  namedInTwoWays,
+  findNamedInTwoWays,
   ownReviewFault,
   procedureStatusFault,
   unknownEntityFault,
@@ -56,7 +56,7 @@ export async function applyTestProcedures(
     lockTestProcedures(tx),
     listUnknownEntities(tx, rows),
     listStatuses(tx, keys),
-    listOwnReviews(tx, namedInTwoWays(rows)),
+    listOwnReviews(tx, findNamedInTwoWays(rows)),
   ])
   const stuck = rows.flatMap(({ external_id, status }, index) => {
     const fault = procedureStatusFault(index, statuses.get(external_id) ?? status, status)

@@ -25,7 +25,7 @@ export interface NamedInTwoWays {
 }
 
 /** Lists rows whose tester and reviewer can only be compared with stored people. */
-export function namedInTwoWays(rows: readonly PushedTestProcedure[]): NamedInTwoWays[] {
+export function findNamedInTwoWays(rows: readonly PushedTestProcedure[]): NamedInTwoWays[] {
   return rows.flatMap(({ tester, reviewer }, index) =>
     [
       { index, id: tester?.person_id, email: reviewer?.email },

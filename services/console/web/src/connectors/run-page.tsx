@@ -20,7 +20,7 @@ import { useIsRetired } from './use-is-retired.ts'
 import { useIsUndone } from './use-is-undone.ts'
 import { useRun } from './use-run.ts'
 import { UndoDialog } from './undo-dialog.tsx'
-import { asSentence, breachInWords, changeCount, isRunning, modeNames, statuses } from './words.ts'
+import { asSentence, describeBreach, changeCount, isRunning, modeNames, statuses } from './words.ts'
 
 const wayBack = <WayBack to="/connectors" label="Connectors" />
 
@@ -119,7 +119,7 @@ function OneRun({ id }: { readonly id: string }) {
       {run.status === 'needs_approval' ? (
         <Notice tone="warning" title="The changes need a review">
           {run.breaches.map((breach) => (
-            <p key={breach.limit}>{breachInWords(breach)}</p>
+            <p key={breach.limit}>{describeBreach(breach)}</p>
           ))}
           Nothing is applied until they are approved.
         </Notice>

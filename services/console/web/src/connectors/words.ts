@@ -111,18 +111,18 @@ function number(value: number): string {
   return value.toLocaleString(undefined, { maximumFractionDigits: 1 })
 }
 
-function rows(count: number): string {
+function countRows(count: number): string {
   return count === 1 ? '1 row' : `${number(count)} rows`
 }
 
-export function breachInWords({ limit, allowed, actual }: Run['breaches'][number]): string {
+export function describeBreach({ limit, allowed, actual }: Run['breaches'][number]): string {
   switch (limit) {
     case 'max_deactivate_pct':
       return `${number(actual)} % of the rows would be deactivated or are missing; ${number(allowed)} % are allowed.`
     case 'max_deactivate':
       return `${number(actual)} rows would be deactivated or are missing; ${number(allowed)} are allowed.`
     case 'min_rows':
-      return `The source returned ${rows(actual)} that can be imported; at least ${rows(allowed)} ${allowed === 1 ? 'is' : 'are'} expected.`
+      return `The source returned ${countRows(actual)} that can be imported; at least ${countRows(allowed)} ${allowed === 1 ? 'is' : 'are'} expected.`
     case 'max_change_pct':
       return `${number(actual)} % of the rows would change; ${number(allowed)} % are allowed.`
   }

@@ -5,7 +5,7 @@ export type Theme = 'system' | 'light' | 'dark'
 const storageKey = 'postern-theme'
 const listeners = new Set<() => void>()
 
-function chosen(): Theme {
+function getChosenTheme(): Theme {
   const { theme } = document.documentElement.dataset
   return theme === 'light' || theme === 'dark' ? theme : 'system'
 }
@@ -14,7 +14,7 @@ export function useTheme(): readonly [Theme, (theme: Theme) => void] {
   const theme = useSyncExternalStore((listener) => {
     listeners.add(listener)
     return () => listeners.delete(listener)
-  }, chosen)
+  }, getChosenTheme)
   return [theme, chooseTheme]
 }
 

@@ -9,7 +9,7 @@ import {
   ownedBy,
   patternOf,
   timeOf,
-  when,
+  conditionIf,
   joinConditions,
 } from '../../keyset.ts'
 import { jsonText } from '../row.ts'
@@ -91,29 +91,29 @@ export async function summarizeFindings(
 // Text conditions scan rows, because LIKE is not leakproof and cannot use an index under row-level security.
 function conditionsOf(filter: FindingFilter): Condition[] {
   return [
-    ...when(filter.status, (p) => `t.status = any(${p}::text[])`),
-    ...when(filter.severity, (p) => `t.severity = any(${p}::text[])`),
-    ...when(timeOf(filter.updatedSince), (p) => `t.updated_at >= ${p}::timestamptz`),
-    ...when(filter.type, (p) => `t.type = any(${p}::text[])`),
-    ...when(filter.source, (p) => `t.source = any(${p}::text[])`),
-    ...when(filter.namedEntityIds, concernsEntity),
-    ...when(filter.entityIds, concernsEntity),
+    ...conditionIf(filter.status, (p) => `t.status = any(${p}::text[])`),
+    ...conditionIf(filter.severity, (p) => `t.severity = any(${p}::text[])`),
+    ...conditionIf(timeOf(filter.updatedSince), (p) => `t.updated_at >= ${p}::timestamptz`),
+    ...conditionIf(filter.type, (p) => `t.type = any(${p}::text[])`),
+    ...conditionIf(filter.source, (p) => `t.source = any(${p}::text[])`),
+    ...conditionIf(filter.namedEntityIds, concernsEntity),
+    ...conditionIf(filter.entityIds, concernsEntity),
     ...ownedBy(filter.owner),
     ...(filter.overdue === undefined ? [] : [overdueCondition(filter.overdue)]),
-    ...when(filter.repeat, (p) => `${p}::boolean = (t.repeat_of_id is not null)`),
-    ...when(dateOf(filter.identifiedFrom), (p) => `t.identified_on >= ${p}::date`),
-    ...when(dateOf(filter.identifiedTo), (p) => `t.identified_on <= ${p}::date`),
-    ...when(dateOf(filter.targetAfter), (p) => `t.target_on > ${p}::date`),
-    ...when(dateOf(filter.targetBefore), (p) => `t.target_on < ${p}::date`),
-    ...when(
+    ...conditionIf(filter.repeat, (p) => `${p}::boolean = (t.repeat_of_id is not null)`),
+    ...conditionIf(dateOf(filter.identifiedFrom), (p) => `t.identified_on >= ${p}::date`),
+    ...conditionIf(dateOf(filter.identifiedTo), (p) => `t.identified_on <= ${p}::date`),
+    ...conditionIf(dateOf(filter.targetAfter), (p) => `t.target_on > ${p}::date`),
+    ...conditionIf(dateOf(filter.targetBefore), (p) => `t.target_on < ${p}::date`),
+    ...conditionIf(
       patternOf(filter.text),
       (p) =>
         `(t.title ilike ${p}::text or t.condition ilike ${p} or t.criteria ilike ${p} or t.cause ilike ${p}
           or t.consequence ilike ${p} or t.corrective_action ilike ${p} or t.reference ilike ${p}
           or t.external_id ilike ${p})`,
     ),
-    ...when(filter.externalId, (p) => `t.external_id = any(${p}::text[])`),
-    ...when(filter.reference, (p) => `t.reference = any(${p}::text[])`),
+    ...conditionIf(filter.externalId, (p) => `t.external_id = any(${p}::text[])`),
+    ...conditionIf(filter.reference, (p) => `t.reference = any(${p}::text[])`),
   ]
 }
 

@@ -40,12 +40,12 @@ export function findCellFault(value: string, maxLength: number): CellFault | und
     return { code: 'control_character', message: 'contains a control character: remove it' }
   }
   if (spreadsheetErrors.has(value)) {
-    return formulaFailed(value)
+    return failedFormulaError(value)
   }
   return undefined
 }
 
-export function formulaFailed(error: string): CellFault {
+export function failedFormulaError(error: string): CellFault {
   return {
     code: 'formula_failed',
     message: `is the error ${error.slice(0, 80)} of the spreadsheet: fix the formula that it comes from`,

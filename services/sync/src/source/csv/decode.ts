@@ -20,7 +20,7 @@ export async function* decodeText(
   const chunks = bytes[Symbol.asyncIterator]()
   try {
     let decoder = encoding === 'auto' ? undefined : new MarkingDecoder(encoding)
-    let held = await gather(chunks, new Uint8Array(), sampleBytes)
+    let held = await readAtLeast(chunks, new Uint8Array(), sampleBytes)
     const format = findBinaryFormat(held)
     if (format !== undefined) throw new SourceReadError('not_a_table', `the file is ${format}`)
     if (isUtf32(held)) throw new SourceReadError('not_a_table', 'the file is in UTF-32: save it as CSV (UTF-8)')
@@ -28,7 +28,7 @@ export async function* decodeText(
     while (decoder === undefined && held.length > 0) {
       const plain = asciiLength(held)
       if (plain > 0) yield Buffer.from(held.buffer, held.byteOffset, plain).toString('latin1')
-      held = await gather(chunks, held.subarray(plain), sampleBytes)
+      held = await readAtLeast(chunks, held.subarray(plain), sampleBytes)
       if (held.length > 0 && asciiLength(held) === 0) decoder = new MarkingDecoder(guessEncoding(held))
     }
     if (decoder === undefined) return
@@ -43,7 +43,7 @@ export async function* decodeText(
   }
 }
 
-async function gather(chunks: AsyncIterator<Uint8Array>, held: Uint8Array, wanted: number): Promise<Uint8Array> {
+async function readAtLeast(chunks: AsyncIterator<Uint8Array>, held: Uint8Array, wanted: number): Promise<Uint8Array> {
   const parts = [held]
   let length = held.length
   while (length < wanted) {

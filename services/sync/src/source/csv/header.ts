@@ -28,8 +28,8 @@ export function readHeader(
     if (earlier !== undefined) {
       throw new SourceReadError(
         'column_repeated',
-        `columns ${earlier + 1} and ${place + 1} are both named ${excerpt(name)}: give each a name of its own`,
-        { row, field: excerpt(name) },
+        `columns ${earlier + 1} and ${place + 1} are both named ${toExcerpt(name)}: give each a name of its own`,
+        { row, field: toExcerpt(name) },
       )
     }
     seen.set(name, place)
@@ -38,14 +38,14 @@ export function readHeader(
   const missing = wanted.filter((name) => !seen.has(name))
   const [first] = missing
   if (first !== undefined) {
-    const found = excerpt(columns.map(({ name }) => name).join(', '))
-    const hint = nearest(first, [...seen.keys()])
-    const names = missing.map(excerpt).join(', ')
+    const found = toExcerpt(columns.map(({ name }) => name).join(', '))
+    const hint = findNearest(first, [...seen.keys()])
+    const names = missing.map(toExcerpt).join(', ')
     throw new SourceReadError(
       'column_missing',
-      `the header lacks ${names}${hint === undefined ? '' : ` (it has ${excerpt(hint)})`}: it reads ${found}. ` +
+      `the header lacks ${names}${hint === undefined ? '' : ` (it has ${toExcerpt(hint)})`}: it reads ${found}. ` +
         'Name the columns as before, or change the connector',
-      { row, field: excerpt(first) },
+      { row, field: toExcerpt(first) },
     )
   }
   return wanted.map((name) => ({ name, place: seen.get(name) ?? 0 }))
@@ -61,14 +61,14 @@ function checkAllNamed(columns: readonly Column[], row: number): readonly Column
   )
 }
 
-function nearest(name: string, found: readonly string[]): string | undefined {
-  return found.find((each) => plain(each) === plain(name))
+function findNearest(name: string, found: readonly string[]): string | undefined {
+  return found.find((each) => toPlainName(each) === toPlainName(name))
 }
 
-function plain(text: string): string {
+function toPlainName(text: string): string {
   return text.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '')
 }
 
-export function excerpt(text: string): string {
+export function toExcerpt(text: string): string {
   return text.length <= 80 ? text : `${text.slice(0, 79)}…`
 }

@@ -149,8 +149,8 @@ function cutLines(lines: string, texts: string[], before: number, { delimiter, m
     if (line.length * 3 > maxRowBytes && Buffer.byteLength(line) > maxRowBytes) {
       const row = before + texts.length + 1
       throw line.split(delimiter, maxColumns + 1).length > maxColumns
-        ? tooManyColumns(maxColumns, { row })
-        : rowTooLong({ row })
+        ? tooManyColumnsError(maxColumns, { row })
+        : rowTooLongError({ row })
     }
     texts.push(line)
   }
@@ -246,7 +246,11 @@ function parserOptions({ delimiter, lenientQuotes, maxColumns }: ParseOptions): 
   }
 }
 
-function rowTooLong(at: { readonly row: number; readonly field?: string; readonly cause?: unknown }): SourceReadError {
+function rowTooLongError(at: {
+  readonly row: number
+  readonly field?: string
+  readonly cause?: unknown
+}): SourceReadError {
   return new SourceReadError(
     'row_too_long',
     `the row has more than ${maxRowBytes} bytes: close the quote in it that is open, or split its value`,
@@ -254,7 +258,10 @@ function rowTooLong(at: { readonly row: number; readonly field?: string; readonl
   )
 }
 
-function tooManyColumns(maxColumns: number, at: { readonly row: number; readonly cause?: unknown }): SourceReadError {
+function tooManyColumnsError(
+  maxColumns: number,
+  at: { readonly row: number; readonly cause?: unknown },
+): SourceReadError {
   const message = `a row has more than ${maxColumns} columns: set the \`delimiter\` that the file has`
   return new SourceReadError('too_many_columns', message, at)
 }
@@ -264,10 +271,10 @@ function failureOf(error: CsvError, rowOf: (index: number) => number, { maxColum
   const row = rowOf(typeof error['records'] === 'number' ? error['records'] : 0)
   const place = typeof error['index'] === 'number' ? error['index'] : undefined
   const at = { row, cause: error, ...(place === undefined ? {} : { field: `column ${place + 1}` }) }
-  if (place !== undefined && place >= maxColumns) return tooManyColumns(maxColumns, { row, cause: error })
+  if (place !== undefined && place >= maxColumns) return tooManyColumnsError(maxColumns, { row, cause: error })
   switch (error.code) {
     case 'CSV_MAX_RECORD_SIZE':
-      return rowTooLong(at)
+      return rowTooLongError(at)
     case 'CSV_QUOTE_NOT_CLOSED':
       return new SourceReadError('quote_open', 'a quote is opened and never closed: close it, or double it', at)
     default:

@@ -1,4 +1,4 @@
-import { type ColumnFault, type SourceItem, rowOrError } from '../types.ts'
+import { type ColumnFault, type SourceItem, toRowOrError } from '../types.ts'
 import { type CellFault, findCellFault } from './cell.ts'
 import type { Column } from './header.ts'
 
@@ -19,5 +19,5 @@ export function toTableRow(
     else if (name === '__proto__') Object.defineProperty(values, name, { value: cell, enumerable: true })
     else values[name] = cell
   }
-  return rowOrError(row, values, faults)
+  return toRowOrError(row, values, faults)
 }

@@ -30,10 +30,12 @@ async function* readHttpJson(context: SourceContext<HttpJsonConfig>): AsyncGener
     let row = 0
     let before = ''
     for (let number = 1; url !== undefined; number++) {
-      if (number > limits.maxPages) throw endless(`the source has more than ${limits.maxPages} pages`)
+      if (number > limits.maxPages) throw endlessPagingError(`the source has more than ${limits.maxPages} pages`)
       const place = digestOf(url.href)
       if (asked.has(place)) {
-        throw endless(`page ${number - 1} links to a page that was already read: check the paging of the connector`)
+        throw endlessPagingError(
+          `page ${number - 1} links to a page that was already read: check the paging of the connector`,
+        )
       }
       asked.add(place)
       const { text, link } = await ask(url, number)
@@ -47,7 +49,9 @@ async function* readHttpJson(context: SourceContext<HttpJsonConfig>): AsyncGener
       const read = items.map((item, index) => toJsonItem(item, row + 1 + index, limits, faults.get(index)))
       const digest = digestOf(contentOf(read, text))
       if (items.length > 0 && digest === before) {
-        throw endless(`page ${number} has the same items as the one before it: check the paging of the connector`)
+        throw endlessPagingError(
+          `page ${number} has the same items as the one before it: check the paging of the connector`,
+        )
       }
       before = digest
       row += read.length
@@ -70,6 +74,6 @@ function digestOf(text: string): string {
   return createHash('sha256').update(text).digest('base64')
 }
 
-function endless(message: string): SourceReadError {
+function endlessPagingError(message: string): SourceReadError {
   return new SourceReadError('paging_endless', message)
 }

@@ -2,7 +2,7 @@ import { decimalOf } from '@postern/service-kit'
 import { SourceReadError } from '../source-read-error.ts'
 import { undecodable } from '../marking-decoder.ts'
 import { nameOfPart } from '../../mapping/pointer.ts'
-import { type ColumnFault, type SourceItem, type SourceLimits, rowOrError } from '../types.ts'
+import { type ColumnFault, type SourceItem, type SourceLimits, toRowOrError } from '../types.ts'
 
 export function followPointer(document: unknown, pointer: string): unknown {
   let value = document
@@ -171,18 +171,18 @@ export function toJsonItem(
     if (fault !== undefined) faults.push({ column: name, ...fault })
     if (budget.left < 0) {
       const message = `the item has more than ${maxValues} values`
-      return { kind: 'error', row, code: 'too_many_values', message, values: shallow(item, limits) }
+      return { kind: 'error', row, code: 'too_many_values', message, values: limitDepth(item, limits) }
     }
   }
   if (faults.length === 0) return { kind: 'row', row, values: item }
   // The value of a repeated or inexact key is unknown.
   const unknown = new Set(known.map(({ member }) => member))
-  const values = Object.fromEntries(Object.entries(shallow(item, limits)).filter(([name]) => !unknown.has(name)))
-  return rowOrError(row, values, faults)
+  const values = Object.fromEntries(Object.entries(limitDepth(item, limits)).filter(([name]) => !unknown.has(name)))
+  return toRowOrError(row, values, faults)
 }
 
 /** Drops members that are nested too deep, so that later recursion is safe. */
-function shallow(item: Record<string, unknown>, { maxDepth }: SourceLimits): Record<string, unknown> {
+function limitDepth(item: Record<string, unknown>, { maxDepth }: SourceLimits): Record<string, unknown> {
   return Object.fromEntries(Object.entries(item).filter(([, value]) => !isDeeper(value, maxDepth - 1)))
 }
 

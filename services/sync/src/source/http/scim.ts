@@ -39,7 +39,7 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
     let first: string | undefined
     let before = ''
     for (let page = 1; ; page++) {
-      if (page > limits.maxPages) throw endless(`the source has more than ${limits.maxPages} pages`)
+      if (page > limits.maxPages) throw endlessPagingError(`the source has more than ${limits.maxPages} pages`)
       const { text } = await ask(pageUrl(config, received + 1), page)
       const answer = parseJson(text, page)
       const list = listSchema.safeParse(withScimNames(answer, 1)).data
@@ -50,7 +50,7 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
       // If the total changes, items have moved, and one may have been skipped.
       if (total !== resources.length) {
         counted ??= total
-        if (total !== counted) throw moved(counted, total)
+        if (total !== counted) throw changedTotalError(counted, total)
       }
       const faults = findMemberFaults(text, page, `/${listName(answer)}`)
       const items = resources.map((item, at) =>
@@ -61,10 +61,11 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
       const digest = createHash('sha256').update(JSON.stringify(contents)).digest('base64')
       // Providers count `totalResults` differently. After the end, some repeat the first or last page.
       if (resources.length === 0 || ((digest === before || digest === first) && received >= total)) {
-        if (received < total) throw changed(received, total)
+        if (received < total) throw changedItemsError(received, total)
         return
       }
-      if (digest === before) throw endless('a page equals the one before it: the source does not support `startIndex`')
+      if (digest === before)
+        throw endlessPagingError('a page equals the one before it: the source does not support `startIndex`')
       before = digest
       first ??= digest
       received += items.length
@@ -94,16 +95,16 @@ function pageUrl({ url, resource, filter, page_size: size }: ScimConfig, startIn
   return page
 }
 
-function endless(message: string): SourceReadError {
+function endlessPagingError(message: string): SourceReadError {
   return new SourceReadError('paging_endless', message)
 }
 
-function moved(before: number, total: number): SourceReadError {
+function changedTotalError(before: number, total: number): SourceReadError {
   const message = `the source counted ${before} items and then ${total}: it changed while it was read`
   return new SourceReadError('list_incomplete', message, { retryable: true })
 }
 
-function changed(received: number, total: number): SourceReadError {
+function changedItemsError(received: number, total: number): SourceReadError {
   const message = `the source returned ${received} of ${total} items: it changed during the read, or withholds some`
   return new SourceReadError('list_incomplete', message, { retryable: true })
 }

@@ -10,7 +10,7 @@ export function parentName(name: string): string {
 }
 
 /** Comparable with names from the same server. */
-export function plainName(name: string): string {
+export function toPlainName(name: string): string {
   return name.replaceAll(/(?<!\\),\s+/g, ',').toLowerCase()
 }
 

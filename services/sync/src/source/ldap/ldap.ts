@@ -6,7 +6,7 @@ import { requireSecret } from '../http/authorize.ts'
 import { caSchema } from '../http/fields.ts'
 import { type SourceContext, type SourceItem, type SourceType, defineSourceType } from '../types.ts'
 import { type LdapConnection, connectDirectory, ldapFailure } from './connection.ts'
-import { withRequestedNames, keyOf, parentName, plainName, valuesOf } from './entry.ts'
+import { withRequestedNames, keyOf, parentName, toPlainName, valuesOf } from './entry.ts'
 
 const filterMessage = { message: 'must be a filter (RFC 4515), such as (objectClass=person)' }
 const configSchema = ldapConfigSchema.safeExtend({
@@ -69,7 +69,7 @@ async function readParents(
   for await (const entry of search(connection, { ...config, scope: 'sub' }, config.parent_filter, [], maxPages)) {
     if (typeof entry === 'string') continue
     const key = keyOf(entry, config.key_attribute)
-    if (key !== undefined) parents.set(plainName(entry.dn), key)
+    if (key !== undefined) parents.set(toPlainName(entry.dn), key)
     if (parents.size > maxParents) {
       const message = `\`parent_filter\` finds more than ${maxParents} entries: make it match only parent units`
       throw new SourceReadError('too_many_parents', message)
@@ -125,7 +125,7 @@ function toItem(entry: Entry, row: number, config: LdapConfig, parents: Readonly
 
 function nearestParent(name: string, parents: ReadonlyMap<string, string>): string | undefined {
   for (let above = parentName(name); above !== ''; above = parentName(above)) {
-    const key = parents.get(plainName(above))
+    const key = parents.get(toPlainName(above))
     if (key !== undefined) return key
   }
   return undefined

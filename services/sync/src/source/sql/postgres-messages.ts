@@ -49,7 +49,7 @@ function lengthOf(bytes: Buffer, at: number, { host, maxMessageBytes }: Peer): n
       `a row has more than ${maxMessageBytes} bytes: ask for less of each row`,
     )
   }
-  if (!kinds.has(kind) || length < 4 || length > maxMessageBytes) throw broken(host)
+  if (!kinds.has(kind) || length < 4 || length > maxMessageBytes) throw notPostgresError(host)
   return length + 1
 }
 
@@ -60,7 +60,7 @@ function check(message: Buffer, host: string): void {
     const words = 'it wants another kind of sign-in than a password: allow the account one there (scram-sha-256)'
     throw new SourceReadError('not_authorized', `${host}: ${words}`)
   }
-  if ((kind === 'E' || kind === 'N') && !hasEnd(content)) throw broken(host)
+  if ((kind === 'E' || kind === 'N') && !hasEnd(content)) throw notPostgresError(host)
 }
 
 function hasEnd(fields: Buffer): boolean {
@@ -73,7 +73,7 @@ function hasEnd(fields: Buffer): boolean {
   return false
 }
 
-export function broken(host: string, cause?: unknown): SourceReadError {
+export function notPostgresError(host: string, cause?: unknown): SourceReadError {
   const message = `${host} answers what no PostgreSQL does: check host and port, and what stands in between`
   return new SourceReadError('answer_broken', message, { cause })
 }

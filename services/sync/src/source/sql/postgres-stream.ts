@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import { Duplex } from 'node:stream'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import { SourceReadError } from '../source-read-error.ts'
-import { type Peer, broken, createCutter } from './postgres-messages.ts'
+import { type Peer, notPostgresError, createCutter } from './postgres-messages.ts'
 
 export interface PostgresStreamOptions extends Peer {
   /** Not yet connected. */
@@ -50,7 +50,9 @@ export class PostgresStream extends Duplex {
       // Anything behind this byte is plain text from somebody in between.
       if (answer.toString('latin1') !== 'S') {
         const words = `${host} offers no encryption: enable it on the server`
-        this.destroy(answer.toString('latin1') === 'N' ? new SourceReadError('not_encrypted', words) : broken(host))
+        this.destroy(
+          answer.toString('latin1') === 'N' ? new SourceReadError('not_encrypted', words) : notPostgresError(host),
+        )
         return
       }
       this.#wire = connectTls({ ...tls, socket })
@@ -69,7 +71,7 @@ export class PostgresStream extends Duplex {
         // Emitted instead of pushed, so that an error of `pg` is caught here.
         if (whole !== undefined) this.emit('data', whole)
       } catch (error) {
-        this.destroy(error instanceof SourceReadError ? error : broken(this.#options.host, error))
+        this.destroy(error instanceof SourceReadError ? error : notPostgresError(this.#options.host, error))
       }
     })
     this.#wire.on('end', () => this.push(null))

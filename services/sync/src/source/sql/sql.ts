@@ -10,7 +10,7 @@ import {
   type SourceType,
   defineSourceType,
   emptyTable,
-  rowOrError,
+  toRowOrError,
 } from '../types.ts'
 import { type SqlRead, sqlConfigSchema } from './config.ts'
 import { readMariadb } from './mariadb.ts'
@@ -50,7 +50,7 @@ async function* readSql(context: SourceContext<SqlRead['config']>): AsyncGenerat
     row++
     const faults = Object.entries(values).flatMap(([column, value]) => findFault(column, value, limits) ?? [])
     for (const { column, code } of faults) if (code === 'nested_too_deep') delete values[column]
-    yield rowOrError(row, values, faults)
+    yield toRowOrError(row, values, faults)
   }
   if (row === 0) yield emptyTable(columns)
 }

@@ -1,4 +1,4 @@
-import { type CellFault, formulaFailed } from '../csv/cell.ts'
+import { type CellFault, failedFormulaError } from '../csv/cell.ts'
 import type { NumberKind } from './styles.ts'
 
 export type Cell = string | CellFault
@@ -25,7 +25,7 @@ export function cellText(cell: RawCell, strings: readonly string[], is1904: bool
     case 'b':
       return value === '' ? '' : value === '1' || value === 'true' ? 'true' : 'false'
     case 'e':
-      return formulaFailed(value)
+      return failedFormulaError(value)
     case 'd':
       return value.replace(/T00:00:00(?:\.0+)?Z?$/, '')
     default:

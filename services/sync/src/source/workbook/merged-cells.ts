@@ -1,4 +1,4 @@
-import { brokenWorkbook } from './read-xml.ts'
+import { brokenWorkbookError } from './read-xml.ts'
 import { columnNumber } from './sheet-rows.ts'
 import type { Cell } from './cell-text.ts'
 
@@ -27,7 +27,7 @@ export async function readMergedCells(part: AsyncIterable<Uint8Array>): Promise<
       end = index + all.length
       if (first === last) continue
       count += 1
-      if (count > maxMerges) throw brokenWorkbook(new Error('the sheet has too many merged cells'))
+      if (count > maxMerges) throw brokenWorkbookError(new Error('the sheet has too many merged cells'))
       const inRow = merges.get(Number(first)) ?? []
       inRow.push({ column: columnNumber(column), lastRow: Number(last) })
       merges.set(Number(first), inRow)

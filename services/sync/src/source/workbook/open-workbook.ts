@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import { type Entry, type ZipFile, fromBufferPromise } from 'yauzl'
 import { findBinaryFormat } from '../csv/other-formats.ts'
 import { SourceReadError } from '../source-read-error.ts'
-import { brokenWorkbook, readXml } from './read-xml.ts'
+import { brokenWorkbookError, readXml } from './read-xml.ts'
 
 const mebibyte = 1024 * 1024
 
@@ -71,21 +71,21 @@ async function listEntries(file: Buffer): Promise<Archive> {
   const entries = new Map<string, Entry>()
   try {
     const zip = await fromBufferPromise(file, { lazyEntries: true, autoClose: false })
-    if (zip.entryCount > maxParts) throw tooLarge()
+    if (zip.entryCount > maxParts) throw tooLargeError()
     for await (const entry of zip.eachEntry()) {
       const { compressedSize, uncompressedSize, fileName } = entry
-      if (uncompressedSize > ratioCountsFrom && uncompressedSize > compressedSize * maxRatio) throw tooLarge()
+      if (uncompressedSize > ratioCountsFrom && uncompressedSize > compressedSize * maxRatio) throw tooLargeError()
       entries.set(fileName.toLowerCase(), entry)
     }
     return { zip, entries }
   } catch (error) {
     if (error instanceof SourceReadError) throw error
-    throw file.includes('xl/') ? brokenWorkbook(error) : otherFormat(file)
+    throw file.includes('xl/') ? brokenWorkbookError(error) : otherFormatError(file)
   }
 }
 
-function otherFormat(file: Buffer): SourceReadError {
-  return notATable(findBinaryFormat(file.subarray(0, 65_536)) ?? 'not a workbook: send a table')
+function otherFormatError(file: Buffer): SourceReadError {
+  return notATableError(findBinaryFormat(file.subarray(0, 65_536)) ?? 'not a workbook: send a table')
 }
 
 async function* unpack(
@@ -95,15 +95,15 @@ async function* unpack(
   size: PartSize,
 ): AsyncGenerator<Uint8Array> {
   const entry = entries.get(path.toLowerCase())
-  if (entry === undefined) throw brokenWorkbook(new Error(`the workbook lacks ${path}`))
-  if (entry.isEncrypted()) throw notATable('a workbook that is protected with a password: remove the password')
-  if (entry.uncompressedSize > maxPartBytes[size]) throw tooLarge()
+  if (entry === undefined) throw brokenWorkbookError(new Error(`the workbook lacks ${path}`))
+  if (entry.isEncrypted()) throw notATableError('a workbook that is protected with a password: remove the password')
+  if (entry.uncompressedSize > maxPartBytes[size]) throw tooLargeError()
   try {
     for await (const chunk of await zip.openReadStreamPromise(entry)) {
       if (chunk instanceof Uint8Array) yield chunk
     }
   } catch (error) {
-    throw error instanceof SourceReadError ? error : brokenWorkbook(error)
+    throw error instanceof SourceReadError ? error : brokenWorkbookError(error)
   }
 }
 
@@ -115,13 +115,13 @@ const asWorkbook = 'open it in Excel and save it as an Excel workbook (.xlsx)'
 
 function assertWorkbook(file: Buffer, types: string, paths: readonly string[]): void {
   if (types.includes('application/vnd.ms-excel.sheet.binary'))
-    throw notATable(`a binary workbook (.xlsb): ${asWorkbook}`)
+    throw notATableError(`a binary workbook (.xlsb): ${asWorkbook}`)
   const isSheet = types.includes('spreadsheetml') || types.includes('application/vnd.ms-excel.')
   const hasMacros =
     types.includes('macroenabled') || paths.some((path) => /(?:^|\/)(?:vbaproject\.bin$|macrosheets\/)/.test(path))
-  if (isSheet && hasMacros) throw notATable(`a workbook with macros (.xlsm): ${asWorkbook}, without macros`)
+  if (isSheet && hasMacros) throw notATableError(`a workbook with macros (.xlsm): ${asWorkbook}, without macros`)
   if (isSheet && types.includes('.main+xml')) return
-  throw otherFormat(file)
+  throw otherFormatError(file)
 }
 
 interface Relation {
@@ -144,11 +144,11 @@ async function relationsOf(openPart: Workbook['openPart'], source: string): Prom
   return relations
 }
 
-function notATable(what: string): SourceReadError {
+function notATableError(what: string): SourceReadError {
   return new SourceReadError('not_a_table', `the file is ${what}`)
 }
 
-function tooLarge(): SourceReadError {
+function tooLargeError(): SourceReadError {
   const message =
     'the workbook unpacks to far more than its size, as a zip bomb does: save the sheet as CSV (UTF-8) and send that'
   return new SourceReadError('workbook_too_large', message)

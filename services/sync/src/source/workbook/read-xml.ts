@@ -54,7 +54,7 @@ export async function* parseXml(bytes: AsyncIterable<Uint8Array>, handlers: XmlH
       if (error instanceof SourceReadError) throw error
       fail(error instanceof Error ? error : new Error('the part is not XML', { cause: error }))
     }
-    if (failure !== undefined) throw brokenWorkbook(failure)
+    if (failure !== undefined) throw brokenWorkbookError(failure)
   }
   for await (const chunk of bytes) {
     write(decoder.decode(chunk, { stream: true }))
@@ -70,7 +70,7 @@ export async function readXml(bytes: AsyncIterable<Uint8Array>, handlers: XmlHan
   while ((await chunks.next()).done !== true);
 }
 
-export function brokenWorkbook(cause: unknown): SourceReadError {
+export function brokenWorkbookError(cause: unknown): SourceReadError {
   const message = 'the workbook is damaged: open it in a spreadsheet and save it again'
   return new SourceReadError('workbook_broken', message, { cause })
 }

@@ -18,7 +18,7 @@ export async function readSharedStrings(part: AsyncIterable<Uint8Array>): Promis
     },
     text: (text) => {
       held += text.length
-      if (held > maxHeld) throw tooManyTexts()
+      if (held > maxHeld) throw tooManyTextsError()
       reader.text(text)
     },
     close: (name) => {
@@ -30,7 +30,7 @@ export async function readSharedStrings(part: AsyncIterable<Uint8Array>): Promis
   return strings
 }
 
-function tooManyTexts(): SourceReadError {
+function tooManyTextsError(): SourceReadError {
   return new SourceReadError('workbook_too_large', 'the workbook has too many texts: save the sheet as CSV (UTF-8)')
 }
 

@@ -1,6 +1,6 @@
 import { SourceReadError } from '../source-read-error.ts'
 import { type Cell, cellText } from './cell-text.ts'
-import { brokenWorkbook, parseXml } from './read-xml.ts'
+import { brokenWorkbookError, parseXml } from './read-xml.ts'
 import { createTextReader } from './shared-strings.ts'
 import type { NumberKind } from './styles.ts'
 
@@ -36,11 +36,11 @@ export async function* readSheetRows(
   const inline = createTextReader()
   const count = (length: number): void => {
     characters += length
-    if (characters > maxRowCharacters) throw rowTooLong(row)
+    if (characters > maxRowCharacters) throw rowTooLongError(row)
   }
   const startRow = (given: string | undefined): void => {
     const next = given === undefined ? row + 1 : Number(given)
-    if (!Number.isSafeInteger(next) || next <= row) throw brokenWorkbook(new Error('the rows are not in order'))
+    if (!Number.isSafeInteger(next) || next <= row) throw brokenWorkbookError(new Error('the rows are not in order'))
     row = next
     cells = []
     characters = 0
@@ -48,7 +48,7 @@ export async function* readSheetRows(
   }
   const startCell = ({ r: place, t: type = '', s: style }: Readonly<Record<string, string>>): void => {
     column = place === undefined ? column + 1 : columnNumber(/^[A-Z]{1,3}/.exec(place)?.[0] ?? '')
-    if (column < 0 || column >= maxColumns) throw brokenWorkbook(new Error('a cell has no column'))
+    if (column < 0 || column >= maxColumns) throw brokenWorkbookError(new Error('a cell has no column'))
     cell = { type, kind: styles[Number(style ?? 0)] ?? 'number', value: '', isFormula: false }
     isInCell = true
     inline.reset()
@@ -101,7 +101,7 @@ export function columnNumber(letters: string): number {
   return number - 1
 }
 
-function rowTooLong(row: number): SourceReadError {
+function rowTooLongError(row: number): SourceReadError {
   const message = `the row has more than ${maxRowCharacters} characters: split its values`
   return new SourceReadError('row_too_long', message, { row })
 }

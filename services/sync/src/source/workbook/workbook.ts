@@ -1,4 +1,4 @@
-import { type Column, excerpt, readHeader } from '../csv/header.ts'
+import { type Column, toExcerpt, readHeader } from '../csv/header.ts'
 import { toTableRow } from '../csv/table-row.ts'
 import { SourceReadError } from '../source-read-error.ts'
 import { type SourceItem, type SourceLimits, type SourceRowError, type SourceTexts, emptyTable } from '../types.ts'
@@ -20,7 +20,7 @@ export async function* readWorkbook(
   config: WorkbookConfig,
   { maxPageBytes, maxColumns, maxValueLength }: SourceLimits,
 ): AsyncGenerator<SourceItem | SourceTexts> {
-  const workbook = await openWorkbook(await gather(bytes, maxPageBytes))
+  const workbook = await openWorkbook(await readAll(bytes, maxPageBytes))
   const { is1904, stringsPath, stylesPath, openPart } = workbook
   const { path } = findSheet(workbook, config.sheet)
   const strings = stringsPath === undefined ? [] : await readSharedStrings(openPart(stringsPath, 'strings'))
@@ -46,7 +46,7 @@ export async function* readWorkbook(
   if (columns === undefined) throw new SourceReadError('source_empty', 'the sheet is empty: it needs at least a header')
 }
 
-async function gather(bytes: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Buffer> {
+async function readAll(bytes: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Buffer> {
   const parts: Uint8Array[] = []
   let length = 0
   for await (const part of bytes) {
@@ -65,11 +65,11 @@ function findSheet({ sheets }: Workbook, wanted: string | undefined): Sheet {
     wanted === undefined ? !isHidden : name.trim().normalize('NFC') === wanted
   const found = sheets.find(isWanted)
   if (found !== undefined) return found
-  const names = excerpt(sheets.map(({ name }) => name).join(', '))
+  const names = toExcerpt(sheets.map(({ name }) => name).join(', '))
   const message =
     wanted === undefined
       ? `the workbook shows no sheet: name one as \`sheet\`. It has ${names}`
-      : `the workbook has no sheet named ${excerpt(wanted)}: it has ${names}. Change \`sheet\` of the connector`
+      : `the workbook has no sheet named ${toExcerpt(wanted)}: it has ${names}. Change \`sheet\` of the connector`
   throw new SourceReadError('sheet_missing', message)
 }
 

@@ -20,29 +20,33 @@ export async function assertEndpointUrl(
     return
   }
   const url = URL.canParse(text) ? new URL(text) : undefined
-  if (url === undefined) throw invalid('invalid', 'must be a URL such as https://hooks.example.com/postern')
-  if (url.protocol !== 'https:') throw invalid('not_encrypted', 'must use https')
+  if (url === undefined) throw invalidUrlProblem('invalid', 'must be a URL such as https://hooks.example.com/postern')
+  if (url.protocol !== 'https:') throw invalidUrlProblem('not_encrypted', 'must use https')
   if (url.username !== '' || url.password !== '') {
-    throw invalid('invalid', 'must not contain a password: verify signatures instead')
+    throw invalidUrlProblem('invalid', 'must not contain a password: verify signatures instead')
   }
-  if (url.hash !== '') throw invalid('invalid', 'must not contain a fragment')
+  if (url.hash !== '') throw invalidUrlProblem('invalid', 'must not contain a fragment')
   try {
     await outbound.resolve(url.hostname, AbortSignal.timeout(lookupMs))
   } catch (error) {
-    if (error instanceof SourceReadError) throw invalid(error.code, `cannot be used, because ${error.message}`)
-    throw invalid('host_unknown', `names the host ${url.hostname}, which cannot be looked up: check it and try again`)
+    if (error instanceof SourceReadError)
+      throw invalidUrlProblem(error.code, `cannot be used, because ${error.message}`)
+    throw invalidUrlProblem(
+      'host_unknown',
+      `names the host ${url.hostname}, which cannot be looked up: check it and try again`,
+    )
   }
 }
 
 function assertRecipients(recipients: readonly string[], mailer: Mailer | undefined): void {
   if (mailer === undefined) {
-    throw invalid('not_configured', 'cannot be an e-mail address, because the platform has no mail server')
+    throw invalidUrlProblem('not_configured', 'cannot be an e-mail address, because the platform has no mail server')
   }
   if (recipients.length > mostRecipients || !recipients.every(isEmailAddress)) {
-    throw invalid('invalid', `must have one to ${mostRecipients} e-mail addresses, separated by commas`)
+    throw invalidUrlProblem('invalid', `must have one to ${mostRecipients} e-mail addresses, separated by commas`)
   }
 }
 
-function invalid(code: string, detail: string): Error {
+function invalidUrlProblem(code: string, detail: string): Error {
   return problem('invalid_content', { errors: [{ pointer: '/url', code, detail }] })
 }

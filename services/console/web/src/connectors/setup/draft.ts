@@ -231,7 +231,7 @@ export function isWithoutSchedule({ type, values }: Pick<Draft, 'type' | 'values
   return type === 'csv' && values['from'] !== 'url'
 }
 
-function shared(draft: Draft) {
+function toSharedMembers(draft: Draft) {
   const mapping: MappingRule[] = draft.rules.map(ruleOf)
   return {
     name: draft.name.trim(),
@@ -261,7 +261,7 @@ function typedSecrets({ type, values, secrets }: Draft): Record<string, string> 
 export function creationOf(draft: Draft): NewConnector {
   const { type, key, dataset, hierarchy } = draft
   return {
-    ...shared(draft),
+    ...toSharedMembers(draft),
     key,
     type,
     dataset,
@@ -275,7 +275,7 @@ export function changeOf(draft: Draft, before: Connector): ConnectorChange {
   const needed = new Set(sources[draft.type].secrets(draft.values).map(({ name }) => name))
   const needless = Object.keys(before.secrets).filter((name) => !needed.has(name))
   return {
-    ...shared(draft),
+    ...toSharedMembers(draft),
     secrets: { ...typedSecrets(draft), ...Object.fromEntries(needless.map((name) => [name, null])) },
   }
 }

@@ -91,13 +91,13 @@ export function ruleOf(draft: RuleDraft): MappingRule {
   const transforms = transformsOf(draft)
   return {
     target: target.trim(),
-    ...(from === 'source' ? { source: text.trim() } : { constant: like(original?.constant, text.trim()) }),
-    ...(fallback.trim() === '' ? {} : { default: like(original?.default, fallback.trim()) }),
+    ...(from === 'source' ? { source: text.trim() } : { constant: keepOriginal(original?.constant, text.trim()) }),
+    ...(fallback.trim() === '' ? {} : { default: keepOriginal(original?.default, fallback.trim()) }),
     ...(transforms.length === 0 ? {} : { transforms }),
   }
 }
 
-function like(original: string | number | boolean | undefined, text: string): string | number | boolean {
+function keepOriginal(original: string | number | boolean | undefined, text: string): string | number | boolean {
   return original !== undefined && String(original) === text ? original : text
 }
 

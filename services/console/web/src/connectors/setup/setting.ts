@@ -47,4 +47,4 @@ export function certificates(when?: (values: Values) => boolean): Setting {
 /** Shows a setting if another one has this value. */
 export const is = (name: string, value: string) => (values: Values) => values[name] === value
 
-export const same = (...values: readonly string[]) => values.map((value) => ({ value, label: value }))
+export const optionsOf = (...values: readonly string[]) => values.map((value) => ({ value, label: value }))

@@ -1,4 +1,4 @@
-import { type Setting, type SourceInfo, type Values, certificates, is, same } from './setting.ts'
+import { type Setting, type SourceInfo, type Values, certificates, is, optionsOf } from './setting.ts'
 
 const isFetched = is('from', 'url')
 
@@ -134,9 +134,9 @@ export const csv: SourceInfo = {
       isAdvanced: true,
       choices: [
         { value: '', label: 'Found out' },
-        ...same('utf-8', 'utf-16le', 'utf-16be', 'windows-1250', 'windows-1251', 'windows-1252', 'windows-1253'),
-        ...same('windows-1254', 'windows-1257', 'iso-8859-2', 'iso-8859-15', 'macintosh', 'shift_jis', 'euc-kr'),
-        ...same('gb18030', 'big5'),
+        ...optionsOf('utf-8', 'utf-16le', 'utf-16be', 'windows-1250', 'windows-1251', 'windows-1252', 'windows-1253'),
+        ...optionsOf('windows-1254', 'windows-1257', 'iso-8859-2', 'iso-8859-15', 'macintosh', 'shift_jis', 'euc-kr'),
+        ...optionsOf('gb18030', 'big5'),
       ],
     },
     {
@@ -258,7 +258,7 @@ export const scim: SourceInfo = {
       isRequired: true,
     },
     ...authSettings(true),
-    { kind: 'choice', name: 'resource', label: 'Reads', choices: same('Users', 'Groups') },
+    { kind: 'choice', name: 'resource', label: 'Reads', choices: optionsOf('Users', 'Groups') },
     {
       kind: 'text',
       name: 'filter',

@@ -2,7 +2,7 @@ import type { ProblemDocument } from '@postern/contracts'
 import { type ExitCode, exitCodes } from './exit-code.ts'
 
 /** A line for people, a document for scripts and an exit code. Contains no secret. */
-export class Failure extends Error {
+export class CliError extends Error {
   override readonly name = 'Failure'
   readonly exitCode: ExitCode
   /** The server's problem document, or one with the command's own `code` and `detail`. */
@@ -15,43 +15,43 @@ export class Failure extends Error {
   }
 }
 
-export function usage(line: string): Failure {
-  return local(exitCodes.usage, 'usage', line)
+export function usageError(line: string): CliError {
+  return createError(exitCodes.usage, 'usage', line)
 }
 
-export function notFound(line: string): Failure {
-  return local(exitCodes.notFound, 'not_found', line)
+export function notFoundError(line: string): CliError {
+  return createError(exitCodes.notFound, 'not_found', line)
 }
 
-export function unavailable(line: string, cause?: unknown): Failure {
-  return local(exitCodes.unavailable, 'unavailable', line, cause)
+export function unavailableError(line: string, cause?: unknown): CliError {
+  return createError(exitCodes.unavailable, 'unavailable', line, cause)
 }
 
-export function unexpected(line: string, cause?: unknown): Failure {
-  return local(exitCodes.unexpected, 'unexpected', line, cause)
+export function unexpectedError(line: string, cause?: unknown): CliError {
+  return createError(exitCodes.unexpected, 'unexpected', line, cause)
 }
 
-export function failed(line: string, cause: unknown): Failure {
-  return local(exitCodes.unexpected, 'failed', line, cause)
+export function failedError(line: string, cause: unknown): CliError {
+  return createError(exitCodes.unexpected, 'failed', line, cause)
 }
 
 /** The verification failed; `members` extend the document and may set its `code`. */
-export function unsuccessful(line: string, members: Readonly<Record<string, unknown>>): Failure {
-  return new Failure(exitCodes.refused, line, { code: 'log_contradicted', detail: line, ...members })
+export function contradictionError(line: string, members: Readonly<Record<string, unknown>>): CliError {
+  return new CliError(exitCodes.refused, line, { code: 'log_contradicted', detail: line, ...members })
 }
 
 /** Adds the id of the watched run, which continues on the server. */
-export function withWatchedRun({ exitCode, message, document, cause }: Failure, run: string): Failure {
+export function withWatchedRun({ exitCode, message, document, cause }: CliError, run: string): CliError {
   const line = `${message}; run ${run} continues on the server. Use \`connectors show-run ${run}\` to see its status`
-  return new Failure(exitCode, line, { ...document, run }, cause)
+  return new CliError(exitCode, line, { ...document, run }, cause)
 }
 
-export function serverRejected(problem: ProblemDocument): Failure {
-  return new Failure(exitCodeOf(problem), lineOf(problem), problem)
+export function rejectedByServerError(problem: ProblemDocument): CliError {
+  return new CliError(exitCodeOf(problem), lineOf(problem), problem)
 }
 
-function local(exitCode: ExitCode, code: string, line: string, cause?: unknown): Failure {
-  return new Failure(exitCode, line, { code, detail: line }, cause)
+function createError(exitCode: ExitCode, code: string, line: string, cause?: unknown): CliError {
+  return new CliError(exitCode, line, { code, detail: line }, cause)
 }
 
 function exitCodeOf({ status }: ProblemDocument): ExitCode {
@@ -85,5 +85,5 @@ function faultLine({ parameter, pointer, detail }: Fault): string {
 /** Rejects words that an option does not have. */
 export function assertWords(option: string, given: readonly string[], allowed: readonly string[]): void {
   if (given.every((word) => allowed.includes(word))) return
-  throw usage(`${option} must be one of ${allowed.join(', ')}`)
+  throw usageError(`${option} must be one of ${allowed.join(', ')}`)
 }

@@ -1,9 +1,9 @@
 import type { ProblemDocument } from '@postern/contracts'
 import { expect, test } from 'vitest'
-import { serverRejected } from './failure.ts'
+import { rejectedByServerError } from './cli-error.ts'
 
 const lineOf = (fields: Partial<ProblemDocument>) =>
-  serverRejected({
+  rejectedByServerError({
     type: 'about:blank',
     title: 'The body is not valid',
     status: 422,
