@@ -6,6 +6,7 @@ export {
   type Grant,
   type Person,
   findClaim,
+  refuseTenants,
   readClaims,
   readGrants,
 } from './read-claims.ts'

@@ -18,6 +18,8 @@ export interface Person {
   readonly isMachine: boolean
   /** At least one. */
   readonly grants: readonly Grant[]
+  /** The pointer that named the tenants. Undefined: `tenant.otherwise`. */
+  readonly tenantFrom: string | undefined
   /** Why there are no roles. */
   readonly withoutRoles: SignInRefusal | undefined
   /** The name by which the directory of each tenant knows the person. Undefined: no directory counts. */
@@ -61,6 +63,7 @@ export function readClaims(provider: SignInProvider, claims: Claims): ClaimsRead
   const inDirectory = isMachine ? undefined : readDirectoryName(provider, claims)
   if (inDirectory !== undefined && 'code' in inDirectory) return { kind: 'refused', refusal: inDirectory }
   const grants = readGrants(provider, claims)
+  const common = { subject, name, isMachine, inDirectory }
   if (grants.length > maxGrants) {
     const refusal: SignInRefusal = {
       code: 'too_many_tenants',
@@ -69,18 +72,18 @@ export function readClaims(provider: SignInProvider, claims: Claims): ClaimsRead
     }
     return { kind: 'refused', refusal }
   }
-  if (grants.length > 0)
-    return { kind: 'person', person: { subject, name, isMachine, inDirectory, grants, withoutRoles: undefined } }
+  if (grants.length > 0) {
+    const tenantFrom = findClaim(claims, provider.grants?.from ?? [])
+    return { kind: 'person', person: { ...common, grants, tenantFrom, withoutRoles: undefined } }
+  }
   const tenant = readTenant(provider, claims)
   if (typeof tenant !== 'string') return { kind: 'refused', refusal: tenant }
   const given = readRoles(provider, claims)
   const own = findOwnRole(provider, claims)
   const all = roles.filter((role) => role === own || given.roles.includes(role))
   const withoutRoles = all.length === 0 ? given.refusal : undefined
-  return {
-    kind: 'person',
-    person: { subject, name, isMachine, inDirectory, grants: [{ tenant, roles: all }], withoutRoles },
-  }
+  const tenantFrom = findClaim(claims, provider.tenant.from)
+  return { kind: 'person', person: { ...common, grants: [{ tenant, roles: all }], tenantFrom, withoutRoles } }
 }
 
 interface Read {
@@ -95,6 +98,12 @@ function readFirst(claims: Claims, from: readonly string[]): Read | undefined {
     if (!isNothing(value)) return { pointer, value }
   }
   return undefined
+}
+
+/** Why nobody is signed in if none of the tenants exists. */
+export function refuseTenants({ grants, tenantFrom }: Pick<Person, 'grants' | 'tenantFrom'>): SignInRefusal {
+  const read = tenantFrom === undefined ? {} : { read: [tenantFrom] }
+  return { code: 'tenant_unknown', ...read, found: shorten(grants.map(({ tenant }) => tenant).join(', ')) }
 }
 
 /** The first of the pointers that yields something. */

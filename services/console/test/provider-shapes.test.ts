@@ -162,7 +162,7 @@ const wrong: readonly (Case & { readonly line: object })[] = [
     name: 'slug of nobody',
     shape: { accessToken: { ...usual, postern_tenant: 'nowhere' } },
     settings: {},
-    line: { code: 'tenant_unknown', found: '"nowhere"' },
+    line: { code: 'tenant_unknown', read: ['/postern_tenant'], found: '"nowhere"' },
   },
   {
     name: 'roles under another name',

@@ -139,7 +139,7 @@ describe('the cause of a refused sign-in is logged and shown:', () => {
       'a tenant that does not exist',
       { postern_tenant: 'nowhere' },
       refused,
-      { code: 'tenant_unknown', found: '"nowhere"' },
+      { code: 'tenant_unknown', read: ['/postern_tenant'], found: '"nowhere"' },
     ],
     [
       'a person whom the directory does not have',

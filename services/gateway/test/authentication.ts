@@ -29,6 +29,7 @@ export const token = {
   name: 'Ada Lund',
   isMachine: false,
   grants: [{ tenant: tenant.tenantId, roles: ['viewer' as const] }],
+  tenantFrom: '/postern_tenant',
   withoutRoles: undefined,
   inDirectory: undefined,
   expiresAt: 9e12,

@@ -11,6 +11,7 @@ import {
   openKeySet,
   readGrants,
   readSignIn,
+  refuseTenants,
   verifyToken,
 } from '@postern/sign-in'
 import { decodeJwt } from 'jose'
@@ -106,9 +107,8 @@ function assertTenantsExist(providers: readonly SignInProvider[], tenants: Reado
 function findRefusal(check: TokenCheck, tenants: ReadonlySet<string> | undefined): SignInRefusal | undefined {
   if (check.kind === 'refused') return check.refusal
   const { grants, withoutRoles } = check.person
-  const named = grants.map(({ tenant }) => tenant)
-  if (tenants === undefined || named.some((name) => tenants.has(name))) return withoutRoles
-  return { code: 'tenant_unknown', found: named.join(', ') }
+  if (tenants === undefined || grants.some(({ tenant }) => tenants.has(tenant))) return withoutRoles
+  return refuseTenants(check.person)
 }
 
 const signInTimeoutMs = 300_000

@@ -4,6 +4,7 @@ import {
   createUserinfoReader,
   inspectToken,
   openKeySet,
+  refuseTenants,
   shorten,
 } from '@postern/sign-in'
 import * as openid from 'openid-client'
@@ -83,7 +84,7 @@ export async function explainToken(
   const sources = { keysOf: openKeySet, readUserinfo: createUserinfoReader() }
   const check = await inspectToken(token, [provider], now, sources)
   if (check.kind === 'refused') return check.refusal
-  const { withoutRoles, grants, inDirectory } = check.person
+  const { withoutRoles, inDirectory } = check.person
   if (refusedAs === 'person_inactive' || refusedAs === 'person_unknown') {
     return {
       code: refusedAs,
@@ -92,5 +93,5 @@ export async function explainToken(
   }
   // The gateway refuses nobody for the lack of roles.
   if (withoutRoles !== undefined && refusedAs === undefined) return withoutRoles
-  return { code: 'tenant_unknown', found: shorten(grants.map(({ tenant }) => tenant).join(', ')) }
+  return refuseTenants(check.person)
 }

@@ -110,8 +110,10 @@ describe('an access token', () => {
   ])(
     'of a tenant that %s is rejected, and counts as a failure if the tenant does not exist',
     async (_what, answer, refusal, noted) => {
-      const { ask, said, failed, asked } = setUp({ check: valid, tenants: [answer] })
+      const { ask, said, failed, asked, logged } = setUp({ check: valid, tenants: [answer] })
       const { principal } = await ask(withToken)
+      const cause = { code: 'tenant_unknown', read: ['/postern_tenant'], found: `"${tenant.tenantId}"` }
+      expect(logged).toEqual(answer.kind === 'unknown' ? [['token_refused', cause]] : [])
       expect(said).toEqual([refusal])
       expect([failed, asked]).toEqual([noted, ['some.token', tenant.tenantId]])
       expect(principal?.id).toBe(answer.kind === 'found' ? 'ada' : undefined)

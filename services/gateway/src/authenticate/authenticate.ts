@@ -1,6 +1,6 @@
 import { isScimTarget, tenantHeader, whoami } from '@postern/contracts'
 import type { KeyRefusal } from '@postern/service-kit/access'
-import { type SignInRefusal, explainRefusal } from '@postern/sign-in'
+import { type SignInRefusal, explainRefusal, refuseTenants } from '@postern/sign-in'
 import type { Exchange } from '../exchange.ts'
 import type { FailedAttempts } from '../limit/failed-attempts.ts'
 import type { PublicRequests } from '../limit/public-requests.ts'
@@ -161,7 +161,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
         return unavailable
       case 'unknown':
         failedAttempts.tokens.note(exchange.address)
-        return refusedToken(exchange, { code: 'tenant_unknown', found: choice.reference })
+        return refusedToken(exchange, refuseTenants(token))
       case 'not_granted':
         return refusal('tenant_not_granted', { detail: notGranted, allowed: choice.names })
       case 'undecided': {

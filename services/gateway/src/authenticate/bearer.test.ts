@@ -130,6 +130,7 @@ describe('the claims of a token', () => {
       name: 'Ada L.',
       isMachine: false,
       grants: [{ tenant: tenantId, roles: expect.any(Array) }],
+      tenantFrom: '/postern_tenant',
       withoutRoles: undefined,
       inDirectory: undefined,
       expiresAt: exp * 1000,

@@ -16,7 +16,7 @@ export type TenantChoice =
   | { readonly kind: 'undecided'; readonly access: readonly TenantAccess[]; readonly names: readonly string[] }
   | { readonly kind: 'not_granted'; readonly names: readonly string[] }
   /** None of the tenants exists. */
-  | { readonly kind: 'unknown'; readonly reference: string }
+  | { readonly kind: 'unknown' }
   | { readonly kind: 'unavailable' }
 
 interface Granted extends TenantAccess {
@@ -33,7 +33,7 @@ export async function chooseTenant(
   const [first, ...more] = grants
   if (named === undefined && first !== undefined && more.length === 0) {
     const known = await tenants.obtain(first.tenant)
-    if (known.kind !== 'found') return known.kind === 'unknown' ? { ...known, reference: first.tenant } : known
+    if (known.kind !== 'found') return known
     const { tenantId: id, tenantName: name } = known.tenant
     return { kind: 'chosen', tenant: known.tenant, access: [{ id, name, roles: first.roles }] }
   }
@@ -44,7 +44,7 @@ export async function chooseTenant(
   const isComplete = found.every(({ tenant }) => tenant.kind !== 'unavailable')
   const [only, ...others] = granted
   if (only === undefined) {
-    return isComplete ? { kind: 'unknown', reference: grants[0]?.tenant ?? '' } : { kind: 'unavailable' }
+    return { kind: isComplete ? 'unknown' : 'unavailable' }
   }
   const chosen = named === undefined ? only : await findNamed(granted, named, tenants)
   // A tenant that cannot be looked up now could be another choice, or the one that is named.
