@@ -1,6 +1,7 @@
 export { retryOnce, idleConnections } from './connection.ts'
 export { NoAnswerError, ServiceUnavailableError } from './errors.ts'
 export {
+  type ServiceAddress,
   type ServiceAnswer,
   type ServiceClient,
   type ServiceClientOptions,

@@ -7,6 +7,13 @@ import { retryOnce, idleConnections } from './connection.ts'
 import { NoAnswerError, ServiceUnavailableError } from './errors.ts'
 import { signHeaders } from './sign-headers.ts'
 
+/** Where a service listens, and how another one calls it. */
+export interface ServiceAddress {
+  readonly url: string
+  readonly ring: KeyRing
+  readonly timeoutMs: number
+}
+
 export interface ServiceClientOptions {
   readonly service: string
   /** Its path precedes each target. */

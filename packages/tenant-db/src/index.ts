@@ -16,6 +16,8 @@ export { formatLoginPasswords, loginsOf, parseLoginPasswords } from './login-pas
 export type { RowBudget, Statement, Tx } from './session.ts'
 export { commitAsynchronously } from './session.ts'
 export { tenantOf } from './follow.ts'
+export type { ResourceRow } from './resource-row.ts'
+export { addressLists, addressValues, toResource } from './resource-row.ts'
 export { getRow, statement } from './statement.ts'
 export type { SqlError, SqlErrorKind } from './sql-error.ts'
 export { DatabaseTimeoutError, DatabaseUnavailableError, ResultTooLargeError, sqlError } from './sql-error.ts'

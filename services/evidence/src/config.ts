@@ -1,4 +1,5 @@
 import { maxEvidenceBytes } from '@postern/contracts'
+import type { ServiceAddress } from '@postern/service-client'
 import {
   type BaseConfig,
   type DatabaseConfig,
@@ -11,7 +12,6 @@ import {
   parseEnvironment,
   settings,
 } from '@postern/service-kit'
-import type { KeyRing } from '@postern/signed-context'
 import { z } from 'zod'
 import type { ClamavOptions } from './scan/clamav.ts'
 import { type StoreConfig, storeConfig, storeEnvironment, storeShape } from './store-config.ts'
@@ -19,11 +19,7 @@ import type { AllowedTypes } from './upload/file-kind.ts'
 
 export interface Config extends BaseConfig {
   readonly database: DatabaseConfig
-  readonly universe: {
-    readonly url: string
-    readonly ring: KeyRing
-    readonly timeoutMs: number
-  }
+  readonly universe: ServiceAddress
   /** Without clamd, nothing is scanned, and receipts say so. */
   readonly clamav: ClamavOptions | undefined
   readonly store: StoreConfig

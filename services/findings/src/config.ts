@@ -1,3 +1,4 @@
+import type { ServiceAddress } from '@postern/service-client'
 import {
   type BaseConfig,
   type DatabaseConfig,
@@ -10,20 +11,11 @@ import {
   parseEnvironment,
   settings,
 } from '@postern/service-kit'
-import type { KeyRing } from '@postern/signed-context'
 
 export interface Config extends BaseConfig {
   readonly database: DatabaseConfig
-  readonly universe: {
-    readonly url: string
-    readonly ring: KeyRing
-    readonly timeoutMs: number
-  }
-  readonly evidence: {
-    readonly url: string
-    readonly ring: KeyRing
-    readonly timeoutMs: number
-  }
+  readonly universe: ServiceAddress
+  readonly evidence: ServiceAddress
   readonly checkpointKeys: SigningKeys
 }
 

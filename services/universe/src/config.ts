@@ -1,3 +1,4 @@
+import type { ServiceAddress } from '@postern/service-client'
 import {
   type BaseConfig,
   type DatabaseConfig,
@@ -9,15 +10,10 @@ import {
   parseEnvironment,
   settings,
 } from '@postern/service-kit'
-import type { KeyRing } from '@postern/signed-context'
 
 export interface Config extends BaseConfig {
   readonly database: DatabaseConfig
-  readonly findings: {
-    readonly url: string
-    readonly ring: KeyRing
-    readonly timeoutMs: number
-  }
+  readonly findings: ServiceAddress
 }
 
 export const environment = {

@@ -3,9 +3,13 @@ import {
   internalPaths,
   lookupTestProceduresAnswerSchema,
 } from '@postern/contracts/internal'
-import { ServiceUnavailableError, createServiceClient, serviceCaller } from '@postern/service-client'
+import {
+  type ServiceAddress,
+  ServiceUnavailableError,
+  createServiceClient,
+  serviceCaller,
+} from '@postern/service-client'
 import type { RequestInfo } from '@postern/service-kit'
-import type { KeyRing } from '@postern/signed-context'
 
 /** Null if it does not exist. */
 export type FoundTestProcedures = LookupTestProceduresAnswer['test_procedures']
@@ -22,15 +26,7 @@ export interface Universe {
 const service = 'The universe service'
 const maxAnswerBytes = 64 * 1024
 
-export function openUniverse({
-  url,
-  ring,
-  timeoutMs,
-}: {
-  readonly url: string
-  readonly ring: KeyRing
-  readonly timeoutMs: number
-}): Universe {
+export function openUniverse({ url, ring, timeoutMs }: ServiceAddress): Universe {
   const { ask, close } = createServiceClient({
     service,
     baseUrl: url,

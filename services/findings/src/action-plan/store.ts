@@ -1,7 +1,7 @@
 import type { OwnerFilter } from '@postern/contracts/internal'
 import type { ActionPlan, CreateActionPlan, CreatedBy, PersonRef, ResourceAddress } from '@postern/contracts'
 import type { actionPlanSorts } from '@postern/contracts'
-import { type Tx, statement } from '@postern/tenant-db'
+import { type ResourceRow, type Tx, addressValues, statement, toResource } from '@postern/tenant-db'
 import {
   type Condition,
   type PageBounds,
@@ -39,8 +39,8 @@ export async function listActionPlans(
   filter: ActionPlanFilter,
   bounds: PageBounds<ActionPlanSort>,
 ): Promise<StoredPlan[]> {
-  const rows = await tx.query<PlanRow>(actionPlanList.page(bounds, conditionsOf(filter)))
-  return rows.map(toPlan)
+  const rows = await tx.query<ResourceRow<StoredPlan>>(actionPlanList.page(bounds, conditionsOf(filter)))
+  return rows.map(toResource)
 }
 
 export async function countActionPlans(tx: Tx, filter: ActionPlanFilter): Promise<number> {
@@ -53,19 +53,13 @@ export async function countActionPlans(tx: Tx, filter: ActionPlanFilter): Promis
 }
 
 export async function listFirstPlans(tx: Tx, findingIds: readonly string[], limit: number): Promise<StoredPlan[]> {
-  const rows = await tx.query<PlanRow>(firstOfFindings([findingIds, limit]))
-  return rows.map(toPlan)
+  const rows = await tx.query<ResourceRow<StoredPlan>>(firstOfFindings([findingIds, limit]))
+  return rows.map(toResource)
 }
 
 export async function findActionPlan(tx: Tx, address: ResourceAddress): Promise<StoredPlan | undefined> {
-  const rows = await tx.query<PlanRow>(
-    find([
-      address.by === 'id' ? address.id : null,
-      address.by === 'reference' ? address.reference : null,
-      address.by === 'external-id' ? address.externalId : null,
-    ]),
-  )
-  return rows[0] === undefined ? undefined : toPlan(rows[0])
+  const rows = await tx.query<ResourceRow<StoredPlan>>(find(addressValues(address)))
+  return rows[0] === undefined ? undefined : toResource(rows[0])
 }
 
 export async function insertActionPlan(
@@ -157,24 +151,6 @@ export async function updateActionPlan(
   const stored = await findActionPlan(tx, { by: 'id', id: after.id })
   if (stored === undefined) throw new Error('the updated action plan was not found')
   return stored
-}
-
-interface PlanRow extends Omit<StoredPlan, 'created_by' | 'created_at' | 'updated_at'> {
-  readonly created_by_type: CreatedBy['type']
-  readonly created_by_id: string
-  readonly created_by_label: string
-  readonly created_at: Date
-  readonly updated_at: Date
-}
-
-function toPlan(row: PlanRow): StoredPlan {
-  const { created_by_type: type, created_by_id: id, created_by_label: label, created_at, updated_at, ...same } = row
-  return {
-    ...same,
-    created_by: { type, id, label },
-    created_at: created_at.toISOString(),
-    updated_at: updated_at.toISOString(),
-  }
 }
 
 function conditionsOf(filter: ActionPlanFilter): Condition[] {

@@ -1,5 +1,5 @@
 import type { ResourceAddress } from '@postern/contracts'
-import { type Tx, statement } from '@postern/tenant-db'
+import { type Tx, addressLists, statement } from '@postern/tenant-db'
 
 /** Savepoints must not overlap. */
 export async function runWithSavepoint<T>(tx: Tx, work: () => Promise<T>): Promise<T> {
@@ -21,15 +21,7 @@ export async function lockAll(
   tx: Tx,
   { findings, plans }: { readonly findings: readonly ResourceAddress[]; readonly plans: readonly ResourceAddress[] },
 ): Promise<void> {
-  await tx.query(lock([...addressValues(findings), ...addressValues(plans)]))
-}
-
-function addressValues(addresses: readonly ResourceAddress[]): readonly (readonly string[])[] {
-  return [
-    addresses.flatMap((address) => (address.by === 'id' ? [address.id] : [])),
-    addresses.flatMap((address) => (address.by === 'reference' ? [address.reference] : [])),
-    addresses.flatMap((address) => (address.by === 'external-id' ? [address.externalId] : [])),
-  ]
+  await tx.query(lock([...addressLists(findings), ...addressLists(plans)]))
 }
 
 const begin = statement('bulk_begin', 'savepoint part')

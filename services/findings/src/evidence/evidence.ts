@@ -1,8 +1,7 @@
 import type { EvidenceRef } from '@postern/contracts'
 import { internalPaths, unknownEvidenceAnswerSchema } from '@postern/contracts/internal'
-import { type ServiceClient, createServiceClient, serviceCaller } from '@postern/service-client'
+import { type ServiceAddress, type ServiceClient, createServiceClient, serviceCaller } from '@postern/service-client'
 import type { RequestInfo } from '@postern/service-kit'
-import type { KeyRing } from '@postern/signed-context'
 
 export interface Evidence {
   /** Returns references without usable evidence. Rejects with a ServiceUnavailableError. */
@@ -12,15 +11,7 @@ export interface Evidence {
   ): Promise<readonly EvidenceRef[]>
 }
 
-export function openEvidence({
-  url,
-  ring,
-  timeoutMs,
-}: {
-  readonly url: string
-  readonly ring: KeyRing
-  readonly timeoutMs: number
-}): Evidence & Pick<ServiceClient, 'close'> {
+export function openEvidence({ url, ring, timeoutMs }: ServiceAddress): Evidence & Pick<ServiceClient, 'close'> {
   const { ask, close } = createServiceClient({
     service: 'The evidence service',
     baseUrl: url,

@@ -1,23 +1,8 @@
+import type { ResourceRow } from '@postern/tenant-db'
 import { objectText, rawText, notNull, scalarText, timeText, booleanText, unescapedText } from '../json-text.ts'
 import type { StoredFinding } from './rules.ts'
 
-export interface FindingRow extends Omit<StoredFinding, 'created_by' | 'created_at' | 'updated_at'> {
-  readonly created_by_type: StoredFinding['created_by']['type']
-  readonly created_by_id: string
-  readonly created_by_label: string
-  readonly created_at: Date
-  readonly updated_at: Date
-}
-
-export function toFinding(row: FindingRow): StoredFinding {
-  const { created_by_type: type, created_by_id: id, created_by_label: label, created_at, updated_at, ...same } = row
-  return {
-    ...same,
-    created_by: { type, id, label },
-    created_at: created_at.toISOString(),
-    updated_at: updated_at.toISOString(),
-  }
-}
+export type FindingRow = ResourceRow<StoredFinding>
 
 /** Row-level security selects the tenant. */
 export const storedColumns = `

@@ -1,8 +1,8 @@
 import type { ResourceAddress } from '@postern/contracts'
-import { type Statement, type Tx, statement } from '@postern/tenant-db'
+import { type Statement, type Tx, statement, toResource } from '@postern/tenant-db'
 import { NoFreeNumberError, findingNumbers } from '../reference/store.ts'
 import { jsonOrNull } from '../sql/store.ts'
-import { type FindingRow, columns, storedColumns, toFinding } from './row.ts'
+import { type FindingRow, columns, storedColumns } from './row.ts'
 import type { NewFinding, StoredFinding } from './rules.ts'
 
 export async function findFindingId(tx: Tx, address: ResourceAddress): Promise<string | undefined> {
@@ -104,12 +104,12 @@ export async function updateFinding(tx: Tx, before: StoredFinding, after: Stored
   ])
   const row = rows[0]
   if (row === undefined) throw new Error('the update of a finding returned no row')
-  return toFinding(row)
+  return toResource(row)
 }
 
 export async function findFinding(tx: Tx, address: ResourceAddress): Promise<StoredFinding | undefined> {
   const rows = await tx.query<FindingRow>(findStatement(address))
-  return rows[0] === undefined ? undefined : toFinding(rows[0])
+  return rows[0] === undefined ? undefined : toResource(rows[0])
 }
 
 export async function insertFinding(tx: Tx, { fields, createdBy, targetDays }: NewFinding): Promise<StoredFinding> {
@@ -146,7 +146,7 @@ export async function insertFinding(tx: Tx, { fields, createdBy, targetDays }: N
   )
   const row = rows[0]
   if (row === undefined) throw new NoFreeNumberError(findingNumbers)
-  return toFinding(row)
+  return toResource(row)
 }
 
 function idStatement(address: ResourceAddress): Statement {

@@ -1,6 +1,6 @@
 import type { CreateRecommendation, CreatedBy, Recommendation, ResourceAddress } from '@postern/contracts'
 import type { recommendationSorts } from '@postern/contracts'
-import { type Tx, statement } from '@postern/tenant-db'
+import { type ResourceRow, type Tx, addressValues, statement, toResource } from '@postern/tenant-db'
 import {
   type Condition,
   type PageBounds,
@@ -30,7 +30,7 @@ export async function listRecommendations(
   bounds: PageBounds<RecommendationSort>,
 ): Promise<Recommendation[]> {
   const rows = await tx.query<RecommendationRow>(recommendationList.page(bounds, conditionsOf(filter)))
-  return rows.map(toRecommendation)
+  return rows.map(toResource)
 }
 
 export async function countRecommendations(tx: Tx, filter: RecommendationFilter): Promise<number> {
@@ -48,12 +48,12 @@ export async function listFirstRecommendations(
   limit: number,
 ): Promise<Recommendation[]> {
   const rows = await tx.query<RecommendationRow>(firstOfFindings([findingIds, limit]))
-  return rows.map(toRecommendation)
+  return rows.map(toResource)
 }
 
 export async function findRecommendation(tx: Tx, address: ResourceAddress): Promise<Recommendation | undefined> {
-  const rows = await tx.query<RecommendationRow>(find([...addressValues(address)]))
-  return rows[0] === undefined ? undefined : toRecommendation(rows[0])
+  const rows = await tx.query<RecommendationRow>(find(addressValues(address)))
+  return rows[0] === undefined ? undefined : toResource(rows[0])
 }
 
 /** The finding must be locked. */
@@ -102,38 +102,14 @@ export interface RecommendationProgress {
 
 export async function listRecommendationProgress(tx: Tx, findingId: string): Promise<RecommendationProgress[]> {
   const rows = await tx.query<RecommendationRow & { by_plans: StatusByPlans }>(carriedOut([findingId]))
-  return rows.map(({ by_plans: byPlans, ...row }) => ({ recommendation: toRecommendation(row), byPlans }))
+  return rows.map(({ by_plans: byPlans, ...row }) => ({ recommendation: toResource(row), byPlans }))
 }
 
-interface RecommendationRow extends Omit<Recommendation, 'created_by' | 'created_at' | 'updated_at'> {
-  readonly created_by_type: CreatedBy['type']
-  readonly created_by_id: string
-  readonly created_by_label: string
-  readonly created_at: Date
-  readonly updated_at: Date
-}
-
-function toRecommendation(row: RecommendationRow): Recommendation {
-  const { created_by_type: type, created_by_id: id, created_by_label: label, created_at, updated_at, ...same } = row
-  return {
-    ...same,
-    created_by: { type, id, label },
-    created_at: created_at.toISOString(),
-    updated_at: updated_at.toISOString(),
-  }
-}
+type RecommendationRow = ResourceRow<Recommendation>
 
 function getOnly([row]: readonly RecommendationRow[]): Recommendation {
   if (row === undefined) throw new Error('the write of a recommendation returned no row')
-  return toRecommendation(row)
-}
-
-function addressValues(address: ResourceAddress): readonly (string | null)[] {
-  return [
-    address.by === 'id' ? address.id : null,
-    address.by === 'reference' ? address.reference : null,
-    address.by === 'external-id' ? address.externalId : null,
-  ]
+  return toResource(row)
 }
 
 function conditionsOf(filter: RecommendationFilter): Condition[] {

@@ -15,9 +15,8 @@ import {
   subtreeAnswerSchema,
   unknownReferencesAnswerSchema,
 } from '@postern/contracts/internal'
-import { type ServiceClient, createServiceClient, serviceCaller } from '@postern/service-client'
+import { type ServiceAddress, type ServiceClient, createServiceClient, serviceCaller } from '@postern/service-client'
 import type { RequestInfo } from '@postern/service-kit'
-import type { KeyRing } from '@postern/signed-context'
 
 type Request = Pick<RequestInfo, 'context' | 'requestId'>
 
@@ -38,15 +37,7 @@ export interface Universe {
 
 const peopleTimeoutMs = 1_000
 
-export function openUniverse({
-  url,
-  ring,
-  timeoutMs,
-}: {
-  readonly url: string
-  readonly ring: KeyRing
-  readonly timeoutMs: number
-}): Universe & Pick<ServiceClient, 'close'> {
+export function openUniverse({ url, ring, timeoutMs }: ServiceAddress): Universe & Pick<ServiceClient, 'close'> {
   const { ask, close } = createServiceClient({
     service: 'The universe service',
     baseUrl: url,

@@ -9,8 +9,7 @@ import {
   currentRowsAnswerSchema,
   internalPaths,
 } from '@postern/contracts/internal'
-import { NoAnswerError, createServiceClient } from '@postern/service-client'
-import type { KeyRing } from '@postern/signed-context'
+import { type ServiceAddress, NoAnswerError, createServiceClient } from '@postern/service-client'
 import { z } from 'zod'
 import { type Imports, openImports } from '../import/imports.ts'
 import { type ImportCaller, callerOf } from './import-caller.ts'
@@ -65,15 +64,7 @@ const maxAnswerBytes = 64 * 1024 * 1024
 const timesLonger = 3
 
 /** A push is sent once; other requests are repeated if the connection is lost. */
-export function openUniverse({
-  url,
-  ring,
-  timeoutMs,
-}: {
-  readonly url: string
-  readonly ring: KeyRing
-  readonly timeoutMs: number
-}): Universe {
+export function openUniverse({ url, ring, timeoutMs }: ServiceAddress): Universe {
   const options = { service: 'The universe service', baseUrl: url, keyName: 'sync-universe', ring }
   const { send, ask, close } = createServiceClient({ ...options, timeoutMs, maxAnswerBytes })
   const importing = createServiceClient({ ...options, timeoutMs: timesLonger * timeoutMs })

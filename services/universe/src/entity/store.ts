@@ -1,6 +1,6 @@
 import type { Entity, ResourceAddress, entitySorts } from '@postern/contracts'
 import type { OwnerFilter } from '@postern/contracts/internal'
-import { type Statement, type Tx, statement } from '@postern/tenant-db'
+import { type Statement, type Tx, addressValues, statement } from '@postern/tenant-db'
 import { z } from 'zod'
 import type { NodeAddress } from '../hierarchy/rules.ts'
 import { type ListKey, dayOrNull, listStatement, listStatements, timeOrInfinity } from '../list/store.ts'
@@ -151,19 +151,6 @@ export async function hasFewLinks(tx: Tx, key: string): Promise<boolean> {
 function subtreeValues({ within }: EntityFilter): readonly unknown[] {
   if (within === undefined) return [null, null, null, false, null]
   return [...addressValues(within.top), within.below, within.depth ?? null]
-}
-
-function addressValues(address: ResourceAddress): readonly [string | null, string | null, string | null] {
-  switch (address.by) {
-    case 'id':
-      return [address.id, null, null]
-    case 'reference':
-      return [null, address.reference, null]
-    case 'external-id':
-      return [null, null, address.externalId]
-    default:
-      return address satisfies never
-  }
 }
 
 const hasNoNode = '$15::uuid is null and $16::text is null'

@@ -1,8 +1,7 @@
 import type { FindingCounts } from '@postern/contracts'
 import { internalPaths, openCountsAnswerSchema } from '@postern/contracts/internal'
-import { type ServiceClient, createServiceClient, serviceCaller } from '@postern/service-client'
+import { type ServiceAddress, type ServiceClient, createServiceClient, serviceCaller } from '@postern/service-client'
 import type { RequestInfo } from '@postern/service-kit'
-import type { KeyRing } from '@postern/signed-context'
 
 export interface Findings {
   /** Of at most 1,000 entities, by id. Missing ids have none. Rejects with ServiceUnavailableError. */
@@ -12,15 +11,7 @@ export interface Findings {
   ): Promise<ReadonlyMap<string, FindingCounts>>
 }
 
-export function openFindings({
-  url,
-  ring,
-  timeoutMs,
-}: {
-  readonly url: string
-  readonly ring: KeyRing
-  readonly timeoutMs: number
-}): Findings & Pick<ServiceClient, 'close'> {
+export function openFindings({ url, ring, timeoutMs }: ServiceAddress): Findings & Pick<ServiceClient, 'close'> {
   const { ask, close } = createServiceClient({
     service: 'The findings service',
     baseUrl: url,

@@ -6,7 +6,7 @@ import {
   type nodeSorts,
   text,
 } from '@postern/contracts'
-import { type Statement, type Tx, statement } from '@postern/tenant-db'
+import { type ResourceRow, type Statement, type Tx, statement, toResource } from '@postern/tenant-db'
 import { z } from 'zod'
 import { type ListKey, dayOrNull, getEdges } from '../list/store.ts'
 import type { AsOf, NodeAddress } from './rules.ts'
@@ -18,8 +18,8 @@ export interface FoundHierarchy {
 }
 
 export async function listHierarchies(tx: Tx, after: string | undefined, limit: number): Promise<Hierarchy[]> {
-  const rows = await tx.query<HierarchyRow>(listPage([after ?? '', limit]))
-  return rows.map(toHierarchy)
+  const rows = await tx.query<ResourceRow<Hierarchy>>(listPage([after ?? '', limit]))
+  return rows.map(toResource)
 }
 
 export async function countHierarchies(tx: Tx): Promise<number> {
@@ -29,10 +29,10 @@ export async function countHierarchies(tx: Tx): Promise<number> {
 
 export async function findHierarchy(tx: Tx, key: string, asOf?: AsOf): Promise<FoundHierarchy | undefined> {
   const [version, day] = asOfValues(asOf)
-  const [row] = await tx.query<HierarchyRow & { wanted: number }>(findByAddress([key, version, day]))
+  const [row] = await tx.query<ResourceRow<Hierarchy> & { wanted: number }>(findByAddress([key, version, day]))
   if (row === undefined) return undefined
   const { wanted, ...rest } = row
-  return { hierarchy: toHierarchy(rest), wanted }
+  return { hierarchy: toResource(rest), wanted }
 }
 
 export interface NodeFilter {
@@ -103,24 +103,6 @@ export async function countNodes(tx: Tx, filter: NodeFilter): Promise<number> {
   const count = filter.asOf === undefined ? countNow : countThen
   const rows = await tx.query<{ total: number }>(count(nodeValues(filter)))
   return rows[0]?.total ?? 0
-}
-
-interface HierarchyRow extends Omit<Hierarchy, 'created_by' | 'created_at' | 'updated_at'> {
-  readonly created_by_type: Hierarchy['created_by']['type']
-  readonly created_by_id: string
-  readonly created_by_label: string
-  readonly created_at: Date
-  readonly updated_at: Date
-}
-
-function toHierarchy(row: HierarchyRow): Hierarchy {
-  const { created_by_type: type, created_by_id: id, created_by_label: label, created_at, updated_at, ...same } = row
-  return {
-    ...same,
-    created_by: { type, id, label },
-    created_at: created_at.toISOString(),
-    updated_at: updated_at.toISOString(),
-  }
 }
 
 function asOfValues(asOf: AsOf | undefined): readonly [number | null, string | null] {

@@ -1,5 +1,5 @@
 import type { ResourceAddress } from '@postern/contracts'
-import { type Tx, statement } from '@postern/tenant-db'
+import { type Tx, addressLists, statement } from '@postern/tenant-db'
 
 export async function listUnknownEntities(tx: Tx, ids: readonly string[]): Promise<string[]> {
   return (await tx.query<{ id: string }>(unknownEntities([ids]))).map(({ id }) => id)
@@ -15,26 +15,18 @@ export async function listUnknownPeople(tx: Tx, ids: readonly string[]): Promise
 
 /** One id per address, in order; null if missing. */
 export async function findEntityIds(tx: Tx, addresses: readonly ResourceAddress[]): Promise<(string | null)[]> {
-  return idsOf(addresses, await tx.query<Addressed>(entitiesAt(valuesOf(addresses))))
+  return idsOf(addresses, await tx.query<Addressed>(entitiesAt(addressLists(addresses))))
 }
 
 /** One id per address, in order; null if missing. */
 export async function findTestProcedureIds(tx: Tx, addresses: readonly ResourceAddress[]): Promise<(string | null)[]> {
-  return idsOf(addresses, await tx.query<Addressed>(testProceduresAt(valuesOf(addresses))))
+  return idsOf(addresses, await tx.query<Addressed>(testProceduresAt(addressLists(addresses))))
 }
 
 interface Addressed {
   readonly id: string
   readonly reference: string
   readonly external_id: string | null
-}
-
-function valuesOf(addresses: readonly ResourceAddress[]): readonly (readonly string[])[] {
-  return [
-    addresses.flatMap((address) => (address.by === 'id' ? [address.id] : [])),
-    addresses.flatMap((address) => (address.by === 'reference' ? [address.reference] : [])),
-    addresses.flatMap((address) => (address.by === 'external-id' ? [address.externalId] : [])),
-  ]
 }
 
 function idsOf(addresses: readonly ResourceAddress[], rows: readonly Addressed[]): (string | null)[] {

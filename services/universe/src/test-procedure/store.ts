@@ -1,5 +1,5 @@
 import type { ResourceAddress, TestProcedure, testProcedureSorts } from '@postern/contracts'
-import { type Tx, statement } from '@postern/tenant-db'
+import { type ResourceRow, type Tx, addressLists, addressValues, statement, toResource } from '@postern/tenant-db'
 import type { z } from 'zod'
 import { type ListKey, dayOrNull, listStatements, timeOrInfinity } from '../list/store.ts'
 
@@ -54,11 +54,7 @@ export async function lookUpTestProcedures(
   addresses: readonly ResourceAddress[],
 ): Promise<(Pick<TestProcedure, 'id' | 'status'> | null)[]> {
   const rows = await tx.query<Pick<TestProcedure, 'id' | 'reference' | 'external_id' | 'status'>>(
-    lookUp([
-      addresses.flatMap((address) => (address.by === 'id' ? [address.id] : [])),
-      addresses.flatMap((address) => (address.by === 'reference' ? [address.reference] : [])),
-      addresses.flatMap((address) => (address.by === 'external-id' ? [address.externalId] : [])),
-    ]),
+    lookUp(addressLists(addresses)),
   )
   return addresses.map((address) => {
     const found = rows.find((row) => {
@@ -77,36 +73,10 @@ export async function lookUpTestProcedures(
   })
 }
 
-function addressValues(address: ResourceAddress): readonly (string | null)[] {
-  switch (address.by) {
-    case 'id':
-      return [address.id, null, null]
-    case 'reference':
-      return [null, address.reference, null]
-    case 'external-id':
-      return [null, null, address.externalId]
-    default:
-      return address satisfies never
-  }
-}
+type Row = ResourceRow<TestProcedure> & { readonly number: number }
 
-interface Row extends Omit<TestProcedure, 'created_by' | 'created_at' | 'updated_at'> {
-  readonly number: number
-  readonly created_by_type: TestProcedure['created_by']['type']
-  readonly created_by_id: string
-  readonly created_by_label: string
-  readonly created_at: Date
-  readonly updated_at: Date
-}
-
-function toProcedure(row: Row): TestProcedure {
-  const { number: _number, created_by_type: type, created_by_id: id, created_by_label: label, ...rest } = row
-  return {
-    ...rest,
-    created_by: { type, id, label },
-    created_at: rest.created_at.toISOString(),
-    updated_at: rest.updated_at.toISOString(),
-  }
+function toProcedure({ number: _number, ...row }: Row): TestProcedure {
+  return toResource(row)
 }
 
 function keyOf(row: Row, sort: TestProcedureSort): ListKey {
