@@ -4,7 +4,6 @@ import { type ApiKey, type CreatedApiKey, apiKeySchema, createdApiKeySchema, nam
 import { type Tenant, internalPaths, tenantSchema } from '@postern/contracts/internal'
 import { z } from 'zod'
 import { generateDemo } from './demo/generate.ts'
-import { type QuarantineSender, seedQuarantine } from './demo/quarantine.ts'
 import { retryingCaller } from './demo/retry-while-busy.ts'
 import { type Scenario, readScenarios, scaleScenario } from './demo/scenario.ts'
 import { seedContent } from './demo/seed-content.ts'
@@ -22,7 +21,7 @@ export type Demo = z.infer<typeof demoSchema>
 const demoScopes = [...namedScopes, '*'] as const
 
 export interface SeedTarget extends Pick<Stack, 'databaseUrl'> {
-  readonly services: Pick<Stack['services'], 'url' | 'gateways' | 'restart'>
+  readonly services: Pick<Stack['services'], 'url' | 'gateways'>
   readonly secrets: {
     readonly rings: Pick<
       Stack['secrets']['rings'],
@@ -67,7 +66,6 @@ export async function seed(
     }),
   )
   const today = new Date()
-  const senders: QuarantineSender[] = []
   await Promise.all(
     scenarios.map(async (scenario) => {
       const made = tenants[scenario.slug]
@@ -86,12 +84,8 @@ export async function seed(
           ...(factor === 1 ? {} : { say: (step) => say?.(`${scenario.name}: ${step}`) }),
         },
       )
-      if (scenario.quarantine.length === 0) return
-      const principal = { tenantId: made.id, kind: 'api_key', id, label, scopes: ['write:evidence'] } as const
-      senders.push({ principal, files: scenario.quarantine })
     }),
   )
-  await seedQuarantine({ services, databaseUrl: databaseUrl('evidence'), assertionKeys, evidence }, senders)
   return demo
 }
 

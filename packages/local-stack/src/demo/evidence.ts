@@ -24,14 +24,9 @@ interface EvidenceOptions {
 }
 
 /** Files with the same number have the same bytes in every tenant, so that a leak is visible. */
-export function makeEvidence(
-  { slug, counts, quarantine }: Scenario,
-  { seed, calendar, fileBytes }: EvidenceOptions,
-): DemoFile[] {
+export function makeEvidence({ slug, counts }: Scenario, { seed, calendar, fileBytes }: EvidenceOptions): DemoFile[] {
   const random = createRandom(`${seed} ${slug} evidence`)
-  const { reused, revisions } = counts.evidence
-  // Quarantined files are uploaded separately.
-  const files = counts.evidence.files - quarantine.length
+  const { files, reused, revisions } = counts.evidence
   const procedure = (): string => `TP-${String(random.int(1, counts.testProcedures)).padStart(4, '0')}`
   const collections = Array.from({ length: Math.ceil((files - revisions) / perCollection) }, (_none, index) => {
     const isReused = index * perCollection < reused

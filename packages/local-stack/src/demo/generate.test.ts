@@ -196,7 +196,7 @@ describe('the demo data', () => {
     expect(universe.entities).toHaveLength(720)
     expect(findings).toHaveLength(960)
     expect(findings.flatMap(({ log }) => log)).toHaveLength(15_600)
-    expect(scenario.counts.evidence.files).toBe(2700)
+    expect(scenario.counts.evidence.files).toBe(2694)
     expect(evidence.filter((file) => bytesOf(file).length > 2048)).toEqual([])
   })
 })

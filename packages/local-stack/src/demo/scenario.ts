@@ -35,7 +35,7 @@ const countsSchema = z.strictObject({
   recommendations: count,
   actionPlans: z.strictObject({ all: count, extended: count, blocked: count }),
   logEntries: count,
-  /** `files` includes revisions and quarantined files; `reused` ones belong to several test procedures. */
+  /** `files` includes revisions; `reused` ones belong to several test procedures. */
   evidence: z.strictObject({ files: count, reused: count, revisions: count }),
 })
 
@@ -125,7 +125,6 @@ const scenarioSchema = z.strictObject({
     }),
   ),
   scimUsers: count,
-  quarantine: z.array(z.strictObject({ fileName: z.string(), contentType: z.string(), body: z.string() })),
   stories: z.strictObject({ entities: z.array(storyEntitySchema), findings: z.array(storyFindingSchema) }),
   vocabulary: vocabularySchema,
 })
@@ -148,7 +147,7 @@ export function readNames(): z.infer<typeof namesSchema> {
   return namesSchema.parse(readScenarioFile('people'))
 }
 
-/** Multiplies all counts, except stories and quarantined files. */
+/** Multiplies all counts, except stories. */
 export function scaleScenario(scenario: Scenario, factor: number): Scenario {
   const times = (value: unknown): unknown =>
     typeof value === 'number'
