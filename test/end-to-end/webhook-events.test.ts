@@ -135,16 +135,6 @@ async function passDate(table: string, column: string, id: string): Promise<void
   )
 }
 
-/** No route deletes one; an operator can. */
-async function remove(table: string, id: string): Promise<void> {
-  await execute(
-    `alter table ${table} disable trigger all`,
-    `alter table ${table} enable trigger note_deletes`,
-    `delete from ${table} where id = '${id}'`,
-    `alter table ${table} enable trigger all`,
-  )
-}
-
 const upload = async (content: string) => await create('/api/v1/evidence?file_name=a.csv', content, asKey(csv))
 
 async function newConnector(): Promise<string> {
@@ -241,11 +231,6 @@ const cases: Readonly<Record<WebhookEventType, () => Promise<string>>> = {
     await passDate('findings.finding', 'target_on', id)
     return id
   },
-  'finding.deleted': async () => {
-    const id = await newFinding()
-    await remove('findings.finding', id)
-    return id
-  },
   'action_plan.created': newPlan,
   'action_plan.updated': async () => {
     const id = await newPlan()
@@ -255,11 +240,6 @@ const cases: Readonly<Record<WebhookEventType, () => Promise<string>>> = {
   'action_plan.became_overdue': async () => {
     const id = await newPlan()
     await passDate('findings.action_plan', 'due_on', id)
-    return id
-  },
-  'action_plan.deleted': async () => {
-    const id = await newPlan()
-    await remove('findings.action_plan', id)
     return id
   },
   'evidence.uploaded': async () => await upload('a,b\n'),

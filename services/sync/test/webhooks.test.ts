@@ -372,6 +372,15 @@ test('a deleted endpoint gets nothing, and its tenant notes no events', async ()
   expect(receiver.at('/deleted')).toEqual([])
 })
 
+test('a stored type that is not offered any more is not shown, and the endpoint can be changed', async () => {
+  const tenant = person()
+  const { id } = await endpoint(tenant, '/old')
+  await world.rows(`update sync.webhook_endpoint set events = '{finding.deleted,key.*}' where id = $1`, [id])
+  expect((await read(tenant, id)).events).toEqual(['key.*'])
+  expect((await change(caller, tenant, id, { events: ['finding.deleted'] })).status).toBe(422)
+  expect((await change(caller, tenant, id, { description: 'Kept' })).status).toBe(200)
+})
+
 test('a tenant can have twenty endpoints', async () => {
   const tenant = person()
   for (let n = 0; n < 20; n++) await endpoint(tenant, '/many')

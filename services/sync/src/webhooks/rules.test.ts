@@ -17,7 +17,7 @@ test('an endpoint gets the types that it subscribes to, in the order of their co
     { id: 'all', events: ['*'] },
     { id: 'keys', events: ['key.*'] },
     { id: 'one', events: ['key.revoked'] },
-    { id: 'none', events: ['finding.deleted'] },
+    { id: 'none', events: ['finding.updated'] },
   ]
   const changes = [change('key.created'), change('key.revoked'), change('evidence.uploaded'), change('key.unknown')]
   const { events, deliveriesOf } = planDeliveries(changes, subscribers)

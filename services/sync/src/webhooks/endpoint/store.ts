@@ -1,4 +1,4 @@
-import type { CreatedBy, Webhook, WebhookTrailType } from '@postern/contracts'
+import { type CreatedBy, type Webhook, type WebhookTrailType, webhookSubscriptions } from '@postern/contracts'
 import { type Tx, statement } from '@postern/tenant-db'
 import type { SealedSecret } from '../../connector/store.ts'
 
@@ -235,6 +235,7 @@ export async function recordEndpointEvent(
 function toWebhook(row: EndpointRow): Webhook {
   return {
     ...row,
+    events: offeredOf(row.events),
     paused_at: row.paused_at?.toISOString() ?? null,
     failing_since: row.failing_since?.toISOString() ?? null,
     last_delivered_at: row.last_delivered_at?.toISOString() ?? null,
@@ -243,4 +244,10 @@ function toWebhook(row: EndpointRow): Webhook {
     updated_at: row.updated_at.toISOString(),
     history: row.history.map((entry) => ({ ...entry, at: new Date(entry.at).toISOString() })),
   }
+}
+
+/** Types that are not offered any more are left out, unless the endpoint has no others. */
+function offeredOf(stored: string[]): string[] {
+  const offered = stored.filter((name) => webhookSubscriptions.includes(name))
+  return offered.length === 0 ? stored : offered
 }
