@@ -1,4 +1,10 @@
-import { bulkPreviewSchema, bulkReceiptSchema, maxBulkKeys, problemSchema } from '@postern/contracts'
+import {
+  bulkPreviewSchema,
+  bulkReceiptSchema,
+  createdApiKeySchema,
+  maxBulkKeys,
+  problemSchema,
+} from '@postern/contracts'
 import { internalPaths } from '@postern/contracts/internal'
 import type { CallAnswer, Principal } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -65,6 +71,38 @@ async function insertKeys({ tenantId }: Principal, count: number): Promise<strin
   )
   const rows = await service.asSuperuser.system(async (tx) => await tx.query<{ id: string }>(insert))
   return rows.map(({ id }) => id)
+}
+
+/** Rotates a key whose overlap begins with the first use of the new one, and returns the id of that. */
+async function rotateAtFirstUse(admin: Principal, id: string): Promise<string> {
+  const body = { overlap: '2h', overlap_from: 'first_use' }
+  const answer = await service.call(admin, 'POST', `${path}/${id}/rotate`, { body })
+  expect(answer.status, answer.text).toBe(201)
+  return createdApiKeySchema.parse(answer.json).id
+}
+
+async function useKey({ tenantId }: Principal, keyId: string): Promise<void> {
+  const used = { keyId, tenantId, address: '203.0.113.7', lastUsedAt: Date.now(), count: 1 }
+  const uses = [{ ...used, routes: { 'findings.list': 1 } }]
+  expect((await service.ask(internalPaths.usage, { uses, denials: [] })).status).toBe(204)
+}
+
+async function untilOverlapStarted(admin: Principal, id: string): Promise<void> {
+  await expect
+    .poll(async () => (await getKey(service, admin, id)).pending_overlap, { timeout: 60_000, interval: 200 })
+    .toBeNull()
+}
+
+async function limitKeys(admin: Principal, most: number): Promise<void> {
+  const headers = { 'if-match': '*' }
+  const answer = await service.call(admin, 'PATCH', '/api/v1/key-policy', { body: { most_keys: most }, headers })
+  expect(answer.status, answer.text).toBe(200)
+}
+
+/** Returns the status of the answer. */
+async function createOneMore(admin: Principal): Promise<number> {
+  const body = { label: 'One more', expires_in: '30d', scopes: ['read:findings'] }
+  return (await service.call(admin, 'POST', path, { body })).status
 }
 
 describe('a change of several keys is refused', () => {
@@ -244,6 +282,115 @@ describe('several keys at once', () => {
     const left = await previewed(admin, { ids })
     await changed(admin, { action: 'revoke', ids, version: left.version })
     for (const id of ids) expect(await eventTypes(service, admin, id)).toEqual(['revoked', 'created'])
+  })
+})
+
+describe('keys whose overlap waits for the first use of the new key', () => {
+  test('are refused if the overlap began after the preview, and then none changes', async () => {
+    const admin = await newTenant(service)
+    const { ids } = await someKeys(admin, 2)
+    const [old = '', other = ''] = ids
+    const successor = await rotateAtFirstUse(admin, old)
+    const { version } = await previewed(admin, { ids })
+    await useKey(admin, successor)
+    await untilOverlapStarted(admin, old)
+    const answer = await change(admin, { action: 'revoke', ids, version })
+    expect(answer.json).toMatchObject({ status: 412, code: 'precondition_failed' })
+    for (const id of [old, other]) expect(await getKey(service, admin, id)).toMatchObject({ state: 'active' })
+    const again = await previewed(admin, { ids })
+    expect((await changed(admin, { action: 'revoke', ids, version: again.version })).changed).toBe(2)
+  })
+
+  test('expire at the new time, which a later use of the new key moves to no later one', async () => {
+    const admin = await newTenant(service)
+    const { ids } = await someKeys(admin, 2)
+    const successors = await Promise.all(ids.map(async (id) => await rotateAtFirstUse(admin, id)))
+    const [soon, late] = [new Date(Date.now() + 3_600_000).toISOString(), inDays(1)]
+    for (const [at, id] of ids.entries()) {
+      const { version } = await previewed(admin, { ids: [id] })
+      await changed(admin, { action: 'shorten', ids: [id], version, expires_at: at === 0 ? soon : late })
+      expect(await getKey(service, admin, id)).toMatchObject({ pending_overlap: '2h' })
+    }
+    for (const id of successors) await useKey(admin, id)
+    for (const id of ids) await untilOverlapStarted(admin, id)
+    const [first = '', second = ''] = ids
+    expect((await getKey(service, admin, first)).expires_at).toBe(soon)
+    expect(Date.parse((await getKey(service, admin, second)).expires_at)).toBeLessThan(Date.parse(late))
+  })
+
+  test('keep their overlap when they get another owner and label', async () => {
+    const admin = await newTenant(service)
+    const { ids } = await someKeys(admin, 2)
+    const successors = await Promise.all(ids.map(async (id) => await rotateAtFirstUse(admin, id)))
+    const { version } = await previewed(admin, { ids })
+    await changed(admin, { action: 'relabel', ids, version, label: 'Old export' })
+    for (const id of ids) {
+      expect(await getKey(service, admin, id)).toMatchObject({ label: 'Old export', pending_overlap: '2h' })
+    }
+    for (const id of successors) expect((await getKey(service, admin, id)).label).not.toBe('Old export')
+  })
+
+  test('work on when the new keys are revoked, and end for good when they are revoked themselves', async () => {
+    const admin = await newTenant(service)
+    const { ids } = await someKeys(admin, 2)
+    const before = await getKey(service, admin, ids[0] ?? '')
+    const successors = await Promise.all(ids.map(async (id) => await rotateAtFirstUse(admin, id)))
+    const shown = await previewed(admin, { ids: successors })
+    await changed(admin, { action: 'revoke', ids: successors, version: shown.version })
+    expect(await getKey(service, admin, before.id)).toMatchObject({
+      state: 'active',
+      expires_at: before.expires_at,
+      pending_overlap: null,
+    })
+    const next = await Promise.all(ids.map(async (id) => await rotateAtFirstUse(admin, id)))
+    const { version } = await previewed(admin, { ids })
+    await changed(admin, { action: 'revoke', ids, version })
+    for (const id of next) await useKey(admin, id)
+    for (const id of ids) expect(await getKey(service, admin, id)).toMatchObject({ state: 'revoked', version: 2 })
+    for (const id of next) expect((await getKey(service, admin, id)).state).toBe('active')
+  })
+})
+
+describe('with a limit of the number of keys', () => {
+  test('several keys can be relabelled, reassigned and shortened by a tenant that is at it or beyond', async () => {
+    const admin = await newTenant(service)
+    const { ids } = await someKeys(admin, 3)
+    const owner = { type: 'team', name: 'SOC', contact: 'soc@harbourline.example' }
+    for (const most of [3, 1]) {
+      await limitKeys(admin, most)
+      for (const [action, given] of [
+        ['relabel', { label: `At ${most}` }],
+        ['reassign', { owner: { ...owner, name: `SOC ${most}` } }],
+        ['shorten', { expires_at: inDays(most) }],
+      ] as const) {
+        const { version } = await previewed(admin, { ids })
+        expect((await changed(admin, { action, ids, version, ...given })).changed, action).toBe(3)
+      }
+      expect(await createOneMore(admin)).toBe(409)
+    }
+  })
+
+  test('several revoked keys make room for as many new ones, also for concurrent requests', async () => {
+    const admin = await newTenant(service)
+    const { ids } = await someKeys(admin, 4)
+    await limitKeys(admin, 4)
+    const gone = ids.slice(0, 2)
+    const { version } = await previewed(admin, { ids: gone })
+    expect(await createOneMore(admin)).toBe(409)
+    await changed(admin, { action: 'revoke', ids: gone, version })
+    const made = await Promise.all([1, 2, 3, 4].map(async () => await createOneMore(admin)))
+    expect(made.toSorted()).toEqual([201, 201, 409, 409])
+    const rest = await previewed(admin, { filter: { state: ['active'] } })
+    expect(rest.active).toBe(4)
+    const all = rest.keys.map(({ id }) => id)
+    const [receipt, ...later] = await Promise.all([
+      changed(admin, { action: 'revoke', ids: all, version: rest.version }),
+      ...[1, 2].map(async () => await createOneMore(admin)),
+    ])
+    expect(receipt.changed).toBe(4)
+    for (const status of later) expect([201, 409]).toContain(status)
+    const active = await previewed(admin, { filter: { state: ['active'] } })
+    expect(active.active).toBe(later.filter((status) => status === 201).length)
   })
 })
 
