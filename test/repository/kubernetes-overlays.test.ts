@@ -105,13 +105,13 @@ describe.skipIf(program === '')('the production overlay', () => {
 })
 
 describe.skipIf(program === '')(
-  'the production overlay with a bucket, sources, traces and an authority of its own',
+  'the production overlay with a bucket, sources, e-mail, traces and an authority of its own',
   () => {
     const render = once(() => {
       const own = join(folder, 'kubernetes/overlays/with-components')
       cpSync(join(folder, 'kubernetes/overlays/production'), own, { recursive: true })
       const path = join(own, 'kustomization.yaml')
-      const components = ['evidence-in-s3', 'sources-of-connectors', 'traces', 'own-authority']
+      const components = ['evidence-in-s3', 'sources-of-connectors', 'e-mail', 'traces', 'own-authority']
         .map((name) => `  - ../../components/${name}`)
         .join('\n')
       const chosen = readFileSync(path, 'utf8').replace('  - ../../components/evidence-on-shared-volume', components)
@@ -119,6 +119,7 @@ describe.skipIf(program === '')(
       for (const name of ['POSTERN_BLOB_S3_ACCESS_KEY_ID', 'POSTERN_BLOB_S3_SECRET_ACCESS_KEY']) {
         writeFileSync(join(secrets, 'evidence', name), 'given by who keeps the bucket')
       }
+      writeFileSync(join(secrets, 'sync', 'POSTERN_SMTP_URL'), 'smtp://postern:given@mail.example:587')
       return renderOverlay(program, own)
     })
     describeObjects(render)
@@ -139,6 +140,7 @@ describe.skipIf(program === '')(
       const added = [
         'evidence > 192.0.2.48/28:443',
         ...[443, 636, 5432, 3306].map((port) => `sync > 192.0.2.64/28:${port}`),
+        'sync > 192.0.2.80/28:587',
         ...senders.map((name) => `${name} > namespace:monitoring:4318`),
       ]
       expect(arrowsOf(render(), 'egress')).toEqual([...arrowsOf(production, 'egress'), ...added].toSorted())
