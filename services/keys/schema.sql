@@ -1,6 +1,7 @@
 create schema keys authorization postern_owner;
 grant usage on schema keys to postern_keys;
 grant usage on schema keys to postern_keys_definer;
+grant usage on schema keys to postern_sync;
 
 create table keys.api_key (
   tenant_id uuid not null,
@@ -1239,6 +1240,23 @@ AS $function$
 $function$;
 alter routine keys.find_key_by_hash(bytea) owner to postern_keys_definer;
 grant execute on routine keys.find_key_by_hash(bytea) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.find_key_to_notify(key uuid)
+ RETURNS TABLE(label text, last_four text, is_leaked boolean, owner_type text, contact text, has_left boolean, directory_hash bytea)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  -- api_key_pk, member_pk
+  select k.label, k.last_four, k.revoked_by_type is not distinct from 'reporter', k.owner_type, k.owner_contact,
+         m.left_at is not null, m.directory_hash
+    from keys.api_key as k
+    left join keys.member as m on m.tenant_id = k.tenant_id and k.owner_type = 'person' and m.id = k.owner_id
+   where k.tenant_id = (select tenancy.tenant_id())
+     and k.id = key
+$function$;
+alter routine keys.find_key_to_notify(uuid) owner to postern_keys_definer;
+grant execute on routine keys.find_key_to_notify(uuid) to postern_sync;
 
 CREATE OR REPLACE FUNCTION keys.find_person(of_tenant uuid, attribute text, name text)
  RETURNS TABLE(hash bytea, version bigint, status text, read_at_ms bigint)

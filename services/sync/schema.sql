@@ -319,7 +319,7 @@ create table sync.webhook_delivery (
   answer text,
   constraint webhook_delivery_pk PRIMARY KEY (tenant_id, endpoint_id, event_id),
   constraint webhook_delivery_attempts_not_negative CHECK ((attempts >= 0)),
-  constraint webhook_delivery_state_known CHECK ((state = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text]))),
+  constraint webhook_delivery_state_known CHECK ((state = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text, 'skipped'::text]))),
   constraint webhook_delivery_endpoint_fk FOREIGN KEY (tenant_id, endpoint_id) REFERENCES sync.webhook_endpoint(tenant_id, id),
   constraint webhook_delivery_event_fk FOREIGN KEY (tenant_id, event_id) REFERENCES sync.webhook_event(tenant_id, id)
 );

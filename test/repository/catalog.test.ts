@@ -85,6 +85,7 @@ const allowances = {
     'keys.record_sign_ins(jsonb)':
       'a gateway reports for all tenants at once; the tenant must be there, and nobody is let in by it',
     'keys.prune_sign_ins(integer)': 'housekeeping: gives a number',
+    'keys.find_key_to_notify(uuid)': 'for mails of the sync service: a key of the tenant of the assertion',
     'keys.review_new_routes(jsonb)': 'as uses',
     'keys.review_refused(jsonb)': 'as uses',
     'findings.note_overdue()': 'housekeeping: gives nothing',

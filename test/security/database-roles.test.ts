@@ -270,7 +270,7 @@ const meantFor = {
   findings: /^tenancy\.(?:tenant_id|sequence_changes)$|^findings\.note_overdue$/,
   universe: /^tenancy\.tenant_id$/,
   evidence: /^tenancy\.tenant_id$|^evidence\.(?:blob_is_recorded|upload_is_open)$/,
-  sync: /^tenancy\.(?:tenant_id|sequence_changes|hold_work|issue_for_run|is_work_suspended)$/,
+  sync: /^tenancy\.(?:tenant_id|sequence_changes|hold_work|issue_for_run|is_work_suspended)$|^keys\.find_key_to_notify$/,
 } as const
 
 const statistics = ['pg_stats', 'pg_stats_ext', 'pg_stats_ext_exprs'].map((view) => `select * from ${view}`)

@@ -119,6 +119,7 @@ export async function openDeps(
   const webhooks = {
     db: webhookDb,
     outbound,
+    universe,
     secretRing,
     mailer,
     apiUrl: config.apiUrl,

@@ -1,55 +1,30 @@
 /** @promise Operation: Events reach administrators by e-mail; a mail server that refuses is retried and logged. */
 
-import { once } from 'node:events'
-import { text } from 'node:stream/consumers'
 import { webhookDeliverySchema, webhookSchema } from '@postern/contracts'
 import type { Principal, SignedCaller } from '@postern/local-stack/testing'
-import { SMTPServer } from 'smtp-server'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { startMailServer } from './mail-server.ts'
 import { makeWorld } from './support.ts'
 import { change, createEndpoint, endRuns, person } from './webhook-support.ts'
 
 let world: Awaited<ReturnType<typeof makeWorld>>
 let sync: Awaited<ReturnType<typeof world.startSync>>
 let caller: SignedCaller
-let server: SMTPServer
-const mails: { readonly to: string[]; readonly content: string }[] = []
-let refusal: string | undefined
+let server: Awaited<ReturnType<typeof startMailServer>>
 
 beforeAll(async () => {
   world = await makeWorld()
-  server = new SMTPServer({
-    disabledCommands: ['STARTTLS'],
-    authOptional: true,
-    onRcptTo: ({ address }, _session, callback) => {
-      callback(address.startsWith('unknown') ? new Error('no such mailbox') : null)
-    },
-    onData: (stream, session, callback) => {
-      void text(stream).then((content) => {
-        if (refusal !== undefined) {
-          callback(Object.assign(new Error(refusal), { responseCode: 451 }))
-          return
-        }
-        mails.push({ to: session.envelope.rcptTo.map(({ address }) => address), content })
-        callback()
-      })
-    },
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server.server, 'listening')
-  const address = server.server.address()
-  const port = typeof address === 'object' ? (address?.port ?? 0) : 0
+  server = await startMailServer()
   sync = await world.startSync('http://127.0.0.1:9', {
     POSTERN_SYNC_WORKERS: '0',
-    POSTERN_SMTP_URL: `smtp://127.0.0.1:${port}`,
-    POSTERN_SMTP_FROM: 'postern@bank.example',
+    ...server.settings,
     POSTERN_API_URL: 'https://api.bank.example',
   })
   caller = world.syncCaller(sync.url)
 })
 afterAll(async () => {
   await sync.close()
-  await new Promise<void>((resolve) => server.close(() => resolve()))
+  await server.close()
   await world.close()
 })
 
@@ -58,7 +33,7 @@ async function deliveries(tenant: Principal, id: string) {
   return webhookDeliverySchema.array().parse(answer.json)
 }
 
-const mailsTo = (address: string) => mails.filter(({ to }) => to.includes(address))
+const mailsTo = (address: string) => server.mailsTo(address)
 
 test('an event is sent to every address, with its meaning, time and link', async () => {
   const tenant = person()
@@ -78,14 +53,14 @@ test('an event is sent to every address, with its meaning, time and link', async
 
 test('a mail that the server refuses is retried with the same Message-ID, and the log says why', async () => {
   const tenant = person()
-  refusal = 'try again later'
+  server.refuse('try again later')
   const { id } = await createEndpoint(caller, tenant, { url: 'mailto:later@bank.example' })
   await endRuns(world.rows, tenant)
   await vi.waitFor(async () => expect((await deliveries(tenant, id))[0]?.attempts).toBe(1), { timeout: 60_000 })
   const [delivery] = await deliveries(tenant, id)
   expect(delivery).toMatchObject({ state: 'pending', error: expect.stringContaining('451') })
   expect(JSON.stringify(delivery)).not.toContain('later@bank.example')
-  refusal = undefined
+  server.refuse(undefined)
   await vi.waitFor(() => expect(mailsTo('later@bank.example')).toHaveLength(1), { timeout: 60_000 })
   expect(mailsTo('later@bank.example')[0]?.content).toContain(`Message-ID: <${delivery?.id}@postern>`)
 })

@@ -2296,7 +2296,7 @@ class WebhookDelivery(TypedDict):
     type: str
     resource_id: str
     occurred_at: str
-    state: Literal["pending", "delivered", "failed"]
+    state: Literal["pending", "delivered", "failed", "skipped"]
     attempts: int
     last_attempt_at: str | None
     next_attempt_at: str | None

@@ -18,14 +18,14 @@ export function addWebhookCommands(program: Command, context: CommandContext): v
     'create',
     'Set up an endpoint; its secret is shown once',
     "create https://hooks.harbourline.example/postern --event 'key.*' finding.created",
-    ['<url>', 'https URL of the receiver'],
+    ['<url>', urlMeaning],
   )
     .requiredOption('--event <type...>', "types of events: '*', a group such as 'key.*', or key.revoked")
     .option('--description <text>', 'what the endpoint is for')
     .option('--ca <file>', 'certificates (PEM) to trust instead of the public ones')
     .action(async (url, options) => await (await webhookCommands()).createWebhook(context, url, options))
   add('update', 'Change URL, events or description of an endpoint', `update ${exampleId} --event 'key.*'`, id)
-    .option('--url <url>', 'https URL of the receiver, or mailto: with addresses')
+    .option('--url <url>', urlMeaning)
     .option('--event <type...>', "types of events: '*', a group such as 'key.*', or key.revoked")
     .option('--description <text>', 'what the endpoint is for')
     .action(async (given, options) => await (await webhookCommands()).updateWebhook(context, given, options))
@@ -33,7 +33,7 @@ export function addWebhookCommands(program: Command, context: CommandContext): v
     async (options) => await (await webhookCommands()).listWebhooks(context, options),
   )
   add('deliveries', 'List deliveries, newest first', `deliveries ${exampleId}`, id)
-    .option('--state <state>', 'pending, delivered or failed')
+    .option('--state <state>', 'pending, delivered, failed or skipped')
     .option('--limit <number>', 'maximum number (default: 100)', parseLimit)
     .action(async (given, options) => await (await webhookCommands()).listDeliveries(context, given, options))
   add('test', 'Send a test event', `test ${exampleId}`, id).action(
@@ -55,6 +55,8 @@ export function addWebhookCommands(program: Command, context: CommandContext): v
     async (given, options) => await (await webhookCommands()).deleteWebhook(context, given, options),
   )
 }
+
+const urlMeaning = 'https URL of the receiver, mailto: with addresses, or mailto:{key_owner} for the owner of each key'
 
 const parseHours = wholeNumberTo(168)
 const webhookCommands = async () => await import('../commands/webhooks.ts')

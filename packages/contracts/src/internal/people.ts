@@ -14,7 +14,7 @@ export const lookupPeopleAnswerSchema = z.strictObject({
 })
 export type LookupPeopleAnswer = z.infer<typeof lookupPeopleAnswerSchema>
 
-/** `POST /internal/v1/people/identify` (findings → universe): ids, e-mail addresses or names, in any case. */
+/** `POST /internal/v1/people/identify` (findings, sync → universe): ids, e-mail addresses or names, in any case. */
 export const identifyPeopleBodySchema = z.strictObject({
   texts: z.array(z.string().min(1).max(255)).min(1).max(maxLookedUpPeople),
 })

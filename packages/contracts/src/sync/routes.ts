@@ -13,6 +13,7 @@ export * from './connector-configs.ts'
 export * from './connector.ts'
 export * from './connector-routes.ts'
 export * from './run.ts'
+export * from './key-owner-mail.ts'
 export * from './webhook.ts'
 export * from './webhook-routes.ts'
 

@@ -96,7 +96,7 @@ const urlSchema = z
   .max(2000)
   .meta({
     description:
-      'An `https` URL at a public address, or in a network that the platform lists. Redirects are not followed. Or `mailto:` with up to ten addresses, if the platform has a mail server.',
+      'An `https` URL at a public address, or in a network that the platform lists. Redirects are not followed. Or `mailto:` with up to ten addresses, if the platform has a mail server. `mailto:{key_owner}` mails the owner of each key: the contact address of a team, the address of a person in the directory. Its `events` can be `key.expiring`, `key.expired`, `key.leaked` and `key.revoked`.',
     examples: ['https://hooks.harbourline.example/postern'],
   })
 
@@ -198,9 +198,10 @@ export const rotateWebhookSecretBodySchema = z
   })
   .meta({ id: 'RotateWebhookSecret' })
 
-export const webhookDeliveryStates = z
-  .enum(['pending', 'delivered', 'failed'])
-  .meta({ description: '`failed`: given up', examples: ['failed'] })
+export const webhookDeliveryStates = z.enum(['pending', 'delivered', 'failed', 'skipped']).meta({
+  description: '`failed`: given up. `skipped`: sent to nobody, for the reason in `error`',
+  examples: ['failed'],
+})
 
 export const webhookDeliverySchema = z
   .object({

@@ -7,6 +7,7 @@ import {
   type RetireSourceBody,
   applyAnswerSchema,
   currentRowsAnswerSchema,
+  identifyPeopleAnswerSchema,
   internalPaths,
 } from '@postern/contracts/internal'
 import { type ServiceAddress, NoAnswerError, createServiceClient } from '@postern/service-client'
@@ -52,6 +53,8 @@ export interface Universe {
   apply(application: Application): Promise<ApplicationOutcome>
   /** Returns fewer rows if they are long. Rejects with a ServiceUnavailableError. */
   currentRows(caller: ImportCaller, body: CurrentRowsBody): Promise<CurrentRowsAnswer>
+  /** Undefined without a person or an address. Rejects with a ServiceUnavailableError. */
+  findPersonEmail(caller: ImportCaller, id: string): Promise<string | undefined>
   /** Records whether the connector is retired. Idempotent. Rejects with a ServiceUnavailableError. */
   retireSource(caller: ImportCaller, body: RetireSourceBody): Promise<void>
   close(): Promise<void>
@@ -88,6 +91,11 @@ export function openUniverse({ url, ring, timeoutMs }: ServiceAddress): Universe
     currentRows: async (caller, body) => {
       const request = { ...callerOf(caller), target: internalPaths.currentRows, body }
       return await ask(currentRowsAnswerSchema, request)
+    },
+    findPersonEmail: async (caller, id) => {
+      const request = { ...callerOf(caller), target: internalPaths.identifyPeople, body: { texts: [id] } }
+      const { people } = await ask(identifyPeopleAnswerSchema, request)
+      return people.find((person) => person.person_id === id)?.email ?? undefined
     },
     retireSource: async (caller, body) => {
       await ask(z.unknown(), { ...callerOf(caller), target: internalPaths.retireSource, body })

@@ -9,12 +9,12 @@ export interface WebhookMetrics {
   paused(): void
 }
 
-const outcomes = { delivered: 'delivered', pending: 'retried', failed: 'given_up' } as const
+const outcomes = { delivered: 'delivered', pending: 'retried', failed: 'given_up', skipped: 'skipped' } as const
 
 export function measureWebhooks(metrics: Registry): WebhookMetrics {
   const attempts = new Counter({
     name: 'postern_webhook_attempts_total',
-    help: 'Requests to webhook endpoints, by outcome: delivered, retried later, or given up',
+    help: 'Requests to webhook endpoints, by outcome: delivered, retried later, given up, or skipped',
     labelNames: ['outcome'],
     registers: [metrics],
   })

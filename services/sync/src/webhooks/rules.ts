@@ -1,4 +1,4 @@
-import { isSubscribed, webhookEventTypes, webhookRetryDays } from '@postern/contracts'
+import { isSubscribed, keyOwnerUrl, webhookEventTypes, webhookRetryDays } from '@postern/contracts'
 
 export interface FedChange {
   readonly position: string
@@ -91,13 +91,16 @@ export function urlOf(
   return `${apiUrl ?? ''}${path.replace('{id}', resourceId)}`
 }
 
-/** The addresses of a `mailto:` URL (RFC 6068), or undefined for another URL. */
-export function recipientsOf(url: string): readonly string[] | undefined {
+export type Recipients =
+  | { readonly kind: 'addresses'; readonly addresses: readonly string[] }
+  | { readonly kind: 'key_owner' }
+
+/** The recipients of a `mailto:` URL (RFC 6068), or undefined for another URL. */
+export function recipientsOf(url: string): Recipients | undefined {
+  if (url === keyOwnerUrl) return { kind: 'key_owner' }
   if (!url.startsWith(mailScheme)) return undefined
-  return url
-    .slice(mailScheme.length)
-    .split(',')
-    .map((address) => address.trim())
+  const addresses = url.slice(mailScheme.length).split(',')
+  return { kind: 'addresses', addresses: addresses.map((address) => address.trim()) }
 }
 
 const mailScheme = 'mailto:'

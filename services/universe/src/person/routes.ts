@@ -39,10 +39,11 @@ export function personRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   })
 
   const access = { method: 'POST', signedBy: ['findings-universe'], callers: ['service'] } as const
+  const signedBy = ['findings-universe', 'sync-universe'] as const
 
   internalRoute(
     app,
-    { ...access, path: internalPaths.identifyPeople, body: identifyPeopleBodySchema },
+    { ...access, signedBy, path: internalPaths.identifyPeople, body: identifyPeopleBodySchema },
     async ({ body: { texts }, context }): Promise<{ readonly people: readonly IdentifiedPerson[] }> => ({
       people: await db.read(context, async (tx) => identifyPeople(tx, texts)),
     }),

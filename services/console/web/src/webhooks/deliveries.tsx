@@ -9,7 +9,7 @@ import { type Reading, useFollowed } from '../ui/use-followed.ts'
 import { useNow } from '../ui/use-now.ts'
 import { When } from '../ui/when.tsx'
 
-const tones = { pending: 'info', delivered: 'success', failed: 'danger' } as const
+const tones = { pending: 'info', delivered: 'success', failed: 'danger', skipped: 'neutral' } as const
 const everyMs = (): number => 3000
 
 /** The newest deliveries to an endpoint. */

@@ -1,3 +1,4 @@
+import { keyOwnerEvents, keyOwnerUrl } from '@postern/contracts'
 import { useState } from 'react'
 import { type Webhook, createWebhook, updateWebhook } from '../api/webhooks.ts'
 import { Button } from '../ui/button.tsx'
@@ -70,12 +71,13 @@ export function EditWebhookDialog({ webhook, onClose, onDone }: Props) {
         onChange={(text) => {
           setUrl(text.trim())
           setFault(undefined)
+          if (text.trim() === keyOwnerUrl && events === '*') setEvents(keyOwnerEvents.join('\n'))
         }}
         error={fault}
         maxLength={2000}
         autoFocus
         placeholder="https://hooks.example.com/postern"
-        help="A public address with https, or mailto:soc@example.com for e-mail. Redirects are not followed."
+        help="A public address with https, mailto:soc@example.com for e-mail, or mailto:{key_owner} for the owner of each key. Redirects are not followed."
       />
       <TextBox
         label="Events"

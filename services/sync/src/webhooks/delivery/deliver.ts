@@ -2,6 +2,7 @@ import { isSubscribed, webhookRetryDays } from '@postern/contracts'
 import type { Logger } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 import type { Outbound } from '../../outbound/outbound.ts'
+import type { Universe } from '../../push/universe.ts'
 import { SealError } from '../../secret/seal.ts'
 import type { TenantDb } from '../../worker/store.ts'
 import {
@@ -18,6 +19,7 @@ import { recordEndpointEvent } from '../endpoint/store.ts'
 import { endUnreadFeed, insertDeliveries, insertEvents, listSubscribers } from '../feed/store.ts'
 import type { WebhookMetrics } from '../metrics.ts'
 import { type DueDelivery, bodyOf, endpointPauseSeconds, isGivenUp, recipientsOf, retryInSeconds } from '../rules.ts'
+import { findKeyOwner } from './key-owner.ts'
 import { type Mailer, createMailSender } from './mail.ts'
 import { type SendResult, type Sender, createSender } from './send.ts'
 import { openSigners } from '../sign.ts'
@@ -26,6 +28,7 @@ import { openWorkerSession } from '../worker-session.ts'
 export interface DeliveryParts {
   readonly db: TenantDb
   readonly outbound: Outbound
+  readonly universe: Universe
   readonly secretRing: KeyRing
   readonly apiUrl: string | undefined
   readonly mailer: Mailer | undefined
@@ -60,10 +63,16 @@ export async function deliver(parts: DeliveryParts, endpointId: string, signal: 
     return
   }
   const recipients = recipientsOf(target.url)
+  const owners = { db, universe: parts.universe, session }
   const sender =
     recipients === undefined
       ? createSender(outbound, { url: target.url, ca: target.ca, signers, timeoutMs, signal })
-      : createMailSender(parts.mailer, { recipients, apiUrl: parts.apiUrl, signal })
+      : createMailSender(parts.mailer, {
+          recipientOf: async (delivery) =>
+            recipients.kind === 'addresses' ? recipients : await findKeyOwner(owners, target.events, delivery),
+          apiUrl: parts.apiUrl,
+          signal,
+        })
   const until = performance.now() + sliceMs
   try {
     let isWorking = true
@@ -108,7 +117,7 @@ interface Sent {
   readonly result: SendResult
 }
 
-/** Starts no more requests after a failure without a success, or when the time is over. */
+/** Starts no more requests after a failure of the endpoint without a success, or when the time is over. */
 async function sendBatch(
   { apiUrl, metrics }: Pick<DeliveryParts, 'apiUrl' | 'metrics'>,
   due: readonly DueDelivery[],
@@ -118,7 +127,8 @@ async function sendBatch(
   const sent: Sent[] = []
   const waiting = due.values()
   const mayStart = (): boolean =>
-    performance.now() < until && (sent.length === 0 || sent.some(({ result }) => result.error === null))
+    performance.now() < until &&
+    (sent.every(({ result }) => result.ownState !== undefined) || sent.some(({ result }) => result.error === null))
   const work = async (): Promise<void> => {
     while (mayStart()) {
       const { value: delivery } = waiting.next()
@@ -134,11 +144,12 @@ async function sendBatch(
   return sent
 }
 
-function outcomeOf(delivery: DueDelivery, { status, durationMs, error, answer }: SendResult): Outcome {
-  const isLast = isGivenUp(delivery, new Date())
+function outcomeOf(delivery: DueDelivery, { status, durationMs, error, answer, ownState }: SendResult): Outcome {
+  const again = isGivenUp(delivery, new Date()) ? 'failed' : 'pending'
+  const failed = ownState === undefined || ownState === 'pending' ? again : ownState
   return {
     eventId: delivery.eventId,
-    state: error === null ? 'delivered' : isLast ? 'failed' : 'pending',
+    state: error === null ? 'delivered' : failed,
     nextInSeconds: retryInSeconds(delivery.attempts + 1),
     status,
     durationMs,
@@ -161,8 +172,8 @@ async function recordEndpoint(
   sent: readonly Sent[],
 ): Promise<boolean> {
   if (sent.some(({ result }) => result.error === null)) return await noteSuccess(tx, endpointId)
-  const last = sent.at(-1)?.result
-  if (last === undefined || last.error === null) return false
+  const last = sent.findLast(({ result }) => result.ownState === undefined)?.result
+  if (last === undefined || last.error === null) return sent.length > 0
   const isFinal = await noteFailure(tx, endpointId, {
     retryInSeconds: endpointPauseSeconds(failures),
     error: last.error,

@@ -37,45 +37,79 @@ export function openMailer({ url, from }: { readonly url: string; readonly from:
   }
 }
 
-/** Sends each event as a mail with its time and link. */
+export interface Recipient {
+  readonly addresses: readonly string[]
+  /** A line of the mail that says what the event is about. */
+  readonly about?: string
+}
+
+/** Why an event is mailed to nobody. `isForNow`: it is tried again. */
+export interface NoRecipient {
+  readonly reason: string
+  readonly isForNow: boolean
+}
+
+/** Sends each event as a mail with its time and link. `recipientOf` is asked for each delivery. */
 export function createMailSender(
   mailer: Mailer | undefined,
   {
-    recipients,
+    recipientOf,
     apiUrl,
     signal,
-  }: { readonly recipients: readonly string[]; readonly apiUrl: string | undefined; readonly signal: AbortSignal },
+  }: {
+    readonly recipientOf: (delivery: DueDelivery) => Promise<Recipient | NoRecipient>
+    readonly apiUrl: string | undefined
+    readonly signal: AbortSignal
+  },
 ): Sender {
   return {
     send: async (delivery) => {
       const startedAt = performance.now()
-      const result = (error: string | null): SendResult => ({
+      const result = (error: string | null, ownState?: SendResult['ownState']): SendResult => ({
         status: null,
         durationMs: Math.round(performance.now() - startedAt),
         error,
         answer: null,
+        ...(ownState === undefined ? {} : { ownState }),
       })
       if (mailer === undefined) return result('E-mail is not configured. Ask the platform for `POSTERN_SMTP_URL`.')
+      const recipient = await recipientOf(delivery)
+      if ('reason' in recipient) return result(recipient.reason, recipient.isForNow ? 'pending' : 'skipped')
+      const { addresses: to, about } = recipient
       try {
-        await mailer.send({ to: recipients, ...mailOf(delivery, urlOf(delivery, apiUrl)) })
+        await mailer.send({ to, ...mailOf(delivery, { url: urlOf(delivery, apiUrl), about }) })
         return result(null)
       } catch (error) {
         if (signal.aborted) return undefined
-        return result(`The mail server did not accept the mail (${codeOf(error)}). Check the addresses.`)
+        return result(
+          `The mail server did not accept the mail (${codeOf(error)}). Check the addresses.`,
+          about === undefined ? undefined : stateOfRefusedMailbox(error),
+        )
       }
     },
     close: async () => await Promise.resolve(),
   }
 }
 
-function mailOf({ eventId, type, occurredAt }: Pick<DueDelivery, 'eventId' | 'type' | 'occurredAt'>, url: string) {
+function mailOf(
+  { eventId, type, occurredAt }: Pick<DueDelivery, 'eventId' | 'type' | 'occurredAt'>,
+  { url, about }: { readonly url: string; readonly about: string | undefined },
+) {
   const meaning =
     new Map<string, { readonly meaning: string }>(Object.entries(webhookEventTypes)).get(type)?.meaning ?? type
+  const lines = [...(about === undefined ? [] : [about]), `When: ${occurredAt.toISOString()}`, `Where: ${url}`]
   return {
     messageId: `<${eventId}@postern>`,
     subject: `Postern: ${meaning}`,
-    text: `${meaning}.\n\nWhen: ${occurredAt.toISOString()}\nWhere: ${url}\nEvent: ${type} ${eventId}\n`,
+    text: `${meaning}.\n\n${lines.join('\n')}\nEvent: ${type} ${eventId}\n`,
   }
+}
+
+/** A mailbox that the server refuses is the fault of one owner. A temporary refusal (RFC 5321, section 4.2.1) is tried again. */
+function stateOfRefusedMailbox(error: unknown): SendResult['ownState'] {
+  if (!(error instanceof Error && 'command' in error && error.command === 'RCPT TO')) return undefined
+  const status = 'responseCode' in error ? Number(error.responseCode) : 0
+  return status >= 400 && status < 500 ? 'pending' : 'failed'
 }
 
 /** Names no address, which the delivery log would keep. */

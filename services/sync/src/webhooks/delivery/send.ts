@@ -1,3 +1,4 @@
+import type { WebhookDelivery } from '@postern/contracts'
 import type { Webhook } from 'standardwebhooks'
 import type { Outbound, OutboundAnswer } from '../../outbound/outbound.ts'
 import { SourceReadError } from '../../source/source-read-error.ts'
@@ -10,6 +11,8 @@ export interface SendResult {
   /** Null if the receiver accepted the event. */
   readonly error: string | null
   readonly answer: string | null
+  /** The new state of the delivery if the result says nothing of the endpoint. */
+  readonly ownState?: Exclude<WebhookDelivery['state'], 'delivered'>
 }
 
 export interface Sender {

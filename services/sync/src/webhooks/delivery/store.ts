@@ -6,6 +6,7 @@ import type { DueDelivery } from '../rules.ts'
 export interface Target {
   readonly url: string
   readonly ca: string | null
+  readonly events: readonly string[]
   readonly failures: number
   /** Newest first. */
   readonly secrets: readonly SealedSecret[]
@@ -13,7 +14,7 @@ export interface Target {
 
 const findTargetOf = statement(
   'sync_find_webhook_target',
-  `select e.url, e.ca, e.failures, (
+  `select e.url, e.ca, e.events, e.failures, (
     select coalesce(jsonb_agg(jsonb_build_object('name', s.id, 'sealed', s.sealed) order by s.id desc), '[]')
       from sync.webhook_secret s
      where s.tenant_id = e.tenant_id and s.endpoint_id = e.id and (s.expires_at is null or s.expires_at > now())) as secrets
@@ -24,6 +25,52 @@ const findTargetOf = statement(
 /** Undefined if nothing may be sent to the endpoint now. */
 export async function findTarget(tx: Tx, endpointId: string): Promise<Target | undefined> {
   const [row] = await tx.query<Target & { [column: string]: unknown }>(findTargetOf([endpointId]))
+  return row
+}
+
+export interface NotifiedKey {
+  readonly label: string
+  readonly lastFour: string
+  readonly isLeaked: boolean
+  readonly ownerType: 'person' | 'team' | null
+  /** The address of a team. */
+  readonly contact: string | null
+  readonly hasLeft: boolean
+  /** The name of a person in the directory (`tenancy.hash_name`). */
+  readonly directoryHash: Buffer | null
+}
+
+const findKey = statement(
+  'sync_find_notified_key',
+  `select k.label, k.last_four as "lastFour", k.is_leaked as "isLeaked", k.owner_type as "ownerType", k.contact,
+    k.has_left as "hasLeft", k.directory_hash as "directoryHash"
+  from keys.find_key_to_notify($1) k`,
+)
+
+export async function findNotifiedKey(tx: Tx, keyId: string): Promise<NotifiedKey | undefined> {
+  const [row] = await tx.query<NotifiedKey & { [column: string]: unknown }>(findKey([keyId]))
+  return row
+}
+
+export interface DirectoryPerson {
+  readonly id: string
+  /** Null for a person of a connector, whom the universe has. */
+  readonly content: object | null
+}
+
+const findPerson = statement(
+  'sync_find_directory_person',
+  `select d.person_id as id, u.content
+  from tenancy.directory_name d
+  left join sync.scim_user u on u.tenant_id = d.tenant_id and u.id = d.person_id and u.deleted_at is null
+  where d.hash = $1 and d.is_active and d.is_current
+  order by d.source desc, d.person_id
+  limit 1`,
+)
+
+/** An active person with this name, one of SCIM first. Served by directory_name_pk. */
+export async function findDirectoryPerson(tx: Tx, hash: Buffer): Promise<DirectoryPerson | undefined> {
+  const [row] = await tx.query<DirectoryPerson & { [column: string]: unknown }>(findPerson([hash]))
   return row
 }
 

@@ -1,9 +1,9 @@
-import { isEmailAddress } from '@postern/contracts'
+import { isEmailAddress, keyOwnerEvents, keyOwnerUrl } from '@postern/contracts'
 import { problem } from '@postern/service-kit'
 import type { Outbound } from '../../outbound/outbound.ts'
 import { SourceReadError } from '../../source/source-read-error.ts'
 import type { Mailer } from '../delivery/mail.ts'
-import { recipientsOf } from '../rules.ts'
+import { type Recipients, recipientsOf } from '../rules.ts'
 
 const lookupMs = 5000
 
@@ -38,11 +38,26 @@ export async function assertEndpointUrl(
   }
 }
 
-function assertRecipients(recipients: readonly string[], mailer: Mailer | undefined): void {
+/** Throws a 422 problem if the endpoint cannot get one of the events. */
+export function assertEndpointEvents({
+  url,
+  events,
+}: {
+  readonly url: string
+  readonly events: readonly string[]
+}): void {
+  if (url !== keyOwnerUrl || events.every((name) => keyOwnerEvents.includes(name))) return
+  const detail = `can be ${keyOwnerEvents.slice(0, -1).join(', ')} and ${keyOwnerEvents.at(-1)} for ${keyOwnerUrl}`
+  throw problem('invalid_content', { errors: [{ pointer: '/events', code: 'invalid', detail }] })
+}
+
+function assertRecipients(recipients: Recipients, mailer: Mailer | undefined): void {
   if (mailer === undefined) {
     throw invalidUrlProblem('not_configured', 'cannot be an e-mail address, because the platform has no mail server')
   }
-  if (recipients.length > mostRecipients || !recipients.every(isEmailAddress)) {
+  if (recipients.kind === 'key_owner') return
+  const { addresses } = recipients
+  if (addresses.length > mostRecipients || !addresses.every(isEmailAddress)) {
     throw invalidUrlProblem('invalid', `must have one to ${mostRecipients} e-mail addresses, separated by commas`)
   }
 }

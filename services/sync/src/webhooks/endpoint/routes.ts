@@ -13,7 +13,7 @@ import type { Deps } from '../../deps.ts'
 import { configurationOf, etagOf } from '../../etag.ts'
 import { actorOf } from '../../run/actor.ts'
 import { allowWork, disallowWork } from '../../run/store.ts'
-import { assertEndpointUrl } from './assert-url.ts'
+import { assertEndpointEvents, assertEndpointUrl } from './assert-url.ts'
 import {
   type Tx,
   countEndpoints,
@@ -42,6 +42,7 @@ export function webhookRoutes(app: App, { db, queue, outbound, secretRing, maile
   contractRoute(app, createWebhook, async ({ body, context, answer, keepRefusal, log }) => {
     const actor = actorOf(context)
     await assertEndpointUrl({ outbound, mailer }, body.url)
+    assertEndpointEvents(body)
     const id = crypto.randomUUID()
     const secret = createSecret(secretRing, { tenantId: context.tenantId, endpointId: id })
     const made = await db.write(context, async (tx) => {
@@ -98,6 +99,7 @@ export function webhookRoutes(app: App, { db, queue, outbound, secretRing, maile
         ca: body.ca === undefined ? before.ca : body.ca,
         state: body.state ?? before.state,
       }
+      assertEndpointEvents(next)
       const isEnabled = next.state === 'enabled' && before.state !== 'enabled'
       if (isEnabled) await start(tx)
       await updateEndpoint(tx, params.id, next, isEnabled || next.url !== before.url)
