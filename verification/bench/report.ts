@@ -390,9 +390,10 @@ function printConsole({ firstPaint, nextPaint, manyKeys }: ConsoleSpeed): void {
 function printRevocation(revocation: readonly RevocationLatency[]): void {
   title('Revocation, ms after the call')
   table(
-    ['gateways', 'Redis', 'success p50', 'p99', 'max', 'first refusal p50', 'p99', 'max'],
-    revocation.map(({ gateways, redis, success, firstRefusal }) => [
+    ['gateways', 'keys', 'Redis', 'success p50', 'p99', 'max', 'first refusal p50', 'p99', 'max'],
+    revocation.map(({ gateways, keys, redis, success, firstRefusal }) => [
       gateways,
+      keys,
       redis,
       success.p50,
       success.p99,

@@ -39,7 +39,7 @@ const syncOf = (firstRatio: number, unchangedRatio: number) => ({
 })
 const spread = (p99: number) => ({ p50: 1, p99, max: p99 })
 const revocationOf = (p99: number) =>
-  [{ gateways: 4, redis: 'up', revocations: 1, success: spread(p99), firstRefusal: spread(1) }] as const
+  [{ gateways: 4, keys: 1, redis: 'up', revocations: 1, success: spread(p99), firstRefusal: spread(1) }] as const
 const writesOf = (ratio: number, failures: number) => [
   { clients: 1, standbyMs: 80, connections: 1, ofOneTenant: 1, ofManyTenants: 1, ratio, failures },
 ]
