@@ -1,6 +1,8 @@
+import { keyOwnerEvents } from '@postern/contracts'
 import { expect, test } from 'vitest'
 import { accessibilityFaults } from '../support/browser.ts'
-import { type World, open } from './world.ts'
+import { makeCertificate } from '../../services/sync/test/source-server.ts'
+import { type World, open, show } from './world.ts'
 
 /** Tests of an administrator's work with webhooks. The receiver does not exist. */
 export function webhookTests(world: () => World): void {
@@ -18,7 +20,10 @@ export function webhookTests(world: () => World): void {
     await dialog.getByText('The endpoint was not saved').waitFor()
     await dialog.getByRole('textbox', { name: 'URL' }).fill('https://127.0.0.1:9/hook')
     await dialog.getByRole('textbox', { name: 'Description' }).fill('Ticket bridge')
+    const { cert } = await makeCertificate(['receiver.example'])
+    await dialog.getByRole('textbox', { name: 'Certificates' }).fill(cert)
     expect(await accessibilityFaults(page), 'the form').toEqual([])
+    await show(page, 'endpoint-with-certificates')
     await dialog.getByRole('button', { name: 'Create' }).click()
     await page.getByText('This secret is shown only once').waitFor()
     await page.getByText(/^whsec_/).waitFor()
@@ -29,6 +34,7 @@ export function webhookTests(world: () => World): void {
     await page.getByRole('button', { name: 'Edit' }).click()
     const edit = page.getByRole('dialog', { name: 'Edit endpoint' })
     expect(await edit.getByRole('textbox', { name: 'Events' }).inputValue()).toBe('*')
+    expect(await edit.getByRole('textbox', { name: 'Certificates' }).inputValue()).toBe(cert)
     await edit.getByRole('textbox', { name: 'URL' }).fill('https://127.0.0.1:9/other')
     await edit.getByRole('textbox', { name: 'Events' }).fill('key.*\nfinding.created')
     await edit.getByRole('button', { name: 'Save' }).click()
@@ -41,6 +47,37 @@ export function webhookTests(world: () => World): void {
     await page.getByRole('button', { name: 'Show deliveries' }).click()
     await page.getByRole('row', { name: /webhook\.test.*cannot be reached/ }).waitFor({ timeout: 60_000 })
     expect(await accessibilityFaults(page), 'the deliveries').toEqual([])
+    await page.getByRole('button', { name: 'Delete' }).click()
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Delete' }).click()
+    await page.getByText('No endpoints yet').waitFor()
+  })
+
+  test('an endpoint for the owners of keys suggests the events that it can get', async () => {
+    const { page } = world()
+    await open(page, 'Webhooks')
+    await page.getByRole('button', { name: 'New endpoint' }).first().click()
+    const dialog = page.getByRole('dialog', { name: 'New endpoint' })
+    await dialog.getByRole('textbox', { name: 'URL' }).fill('mailto:{key_owner}')
+    const events = dialog.getByRole('textbox', { name: 'Events' })
+    expect(await events.inputValue()).toBe(keyOwnerEvents.join('\n'))
+    expect(await dialog.getByRole('textbox', { name: 'Certificates' }).count()).toBe(0)
+    await events.fill('key.*')
+    await dialog.getByRole('button', { name: 'Create' }).click()
+    await dialog.getByText(/can be key\.expiring/).waitFor()
+    await events.fill('key.leaked\nkey.revoked')
+    expect(await accessibilityFaults(page), 'the form').toEqual([])
+    await show(page, 'endpoint-for-owners')
+    await dialog.getByRole('button', { name: 'Create' }).click()
+    await page.getByRole('heading', { name: 'mailto:{key_owner}' }).waitFor()
+    await page.getByText('key.leaked, key.revoked').waitFor()
+    expect(await page.getByRole('button', { name: 'Replace secret' }).count()).toBe(0)
+
+    await page.getByRole('button', { name: 'Send a test' }).click()
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Send', exact: true }).click()
+    await page.getByRole('button', { name: 'Show deliveries' }).click()
+    await page.getByRole('row', { name: /webhook\.test.*skipped.*no owner/ }).waitFor({ timeout: 60_000 })
+    expect(await accessibilityFaults(page), 'the deliveries').toEqual([])
+    await show(page, 'skipped-delivery')
     await page.getByRole('button', { name: 'Delete' }).click()
     await page.getByRole('alertdialog').getByRole('button', { name: 'Delete' }).click()
     await page.getByText('No endpoints yet').waitFor()

@@ -55,7 +55,16 @@ async function newPage(context: BrowserContext, complaints: string[]): Promise<P
 
 export async function openWorld(): Promise<World> {
   const [stack, browser] = await Promise.all([
-    startTestStack({ console: true, gateways: 2, env: { POSTERN_SYNC_NETWORKS: '127.0.0.1/32' } }),
+    startTestStack({
+      console: true,
+      gateways: 2,
+      env: {
+        POSTERN_SYNC_NETWORKS: '127.0.0.1/32',
+        // Nothing listens there.
+        POSTERN_SMTP_URL: 'smtp://127.0.0.1:9',
+        POSTERN_SMTP_FROM: 'postern@harbourline.example',
+      },
+    }),
     startBrowser(),
   ])
   const complaints: string[] = []

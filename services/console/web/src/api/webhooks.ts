@@ -16,6 +16,8 @@ export interface NewWebhook {
   readonly url: string
   readonly events: readonly string[]
   readonly description: string
+  /** Null for the public authorities. */
+  readonly ca: string | null
 }
 
 /** The response contains the secret. The same `attempt` creates no second endpoint. */

@@ -20,6 +20,7 @@ export function EditWebhookDialog({ webhook, onClose, onDone }: Props) {
   const [url, setUrl] = useState(webhook?.url ?? '')
   const [events, setEvents] = useState(webhook?.events.join('\n') ?? '*')
   const [description, setDescription] = useState(webhook?.description ?? '')
+  const [ca, setCa] = useState(webhook?.ca ?? '')
   const [fault, setFault] = useState<string>()
   const [attempt, setAttempt] = useState(() => crypto.randomUUID())
   const change = useChange()
@@ -30,7 +31,7 @@ export function EditWebhookDialog({ webhook, onClose, onDone }: Props) {
     if (!isUrl) return
     await change.run(async (signal) => {
       const wanted = events.split(/[\s,]+/).filter((name) => name !== '')
-      const body = { url, events: wanted, description }
+      const body = { url, events: wanted, description, ca: ca.trim() === '' || isMail(url) ? null : ca }
       if (webhook === undefined) {
         const { secret } = await createWebhook(body, attempt, signal)
         onDone(hasSecret({ url }) ? secret : undefined)
@@ -94,11 +95,27 @@ export function EditWebhookDialog({ webhook, onClose, onDone }: Props) {
         maxLength={255}
         placeholder="Ticket bridge"
       />
+      {isMail(url) ? undefined : (
+        <TextBox
+          label="Certificates"
+          isOptional
+          value={ca}
+          onChange={setCa}
+          rows={3}
+          maxLength={20_000}
+          placeholder="-----BEGIN CERTIFICATE-----"
+          help="In PEM, to trust instead of the public authorities: for a receiver with a certificate of your own."
+        />
+      )}
     </Dialog>
   )
 }
 
 /** E-mail is not signed. */
 export function hasSecret({ url }: Pick<Webhook, 'url'>): boolean {
-  return !url.startsWith('mailto:')
+  return !isMail(url)
+}
+
+function isMail(url: string): boolean {
+  return url.startsWith('mailto:')
 }
