@@ -2,6 +2,7 @@
 /// <reference lib="dom" />
 import { createdApiKeySchema } from '@postern/contracts'
 import { ageKey, operator } from '@postern/local-stack/testing'
+import { connect } from '@postern/tenant-db'
 import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { send } from '../support/http.ts'
@@ -22,6 +23,20 @@ async function createKey({ stack, tenants }: World, given: object) {
   const body = { expires_in: '30d', scopes: ['read:findings'], ...given }
   const caller = { ...operator, tenantId: tenants.korvex.id }
   return createdApiKeySchema.parse((await stack.operator.call(caller, 'POST', '/api/v1/api-keys', { body })).json)
+}
+
+/** As gateways and a directory report it. */
+async function setMember(
+  { stack, tenants }: World,
+  { id, name, hasLeft }: { readonly id: string; readonly name: string; readonly hasLeft: boolean },
+): Promise<void> {
+  await using connection = await connect(stack.database.url('superuser'))
+  await connection.client.query(
+    `insert into keys.member (tenant_id, id, name, roles, first_seen_at, last_seen_at)
+     values ($1, $2, $3, '{viewer}', now(), now())
+         on conflict (tenant_id, id) do update set left_at = case when $4 then now() end`,
+    [tenants.korvex.id, id, name, hasLeft],
+  )
 }
 
 async function findByTyping(page: Page, text: string): Promise<void> {
@@ -61,9 +76,11 @@ const tasks: readonly Task[] = [
     title: 'all keys of a person who left are revoked',
     mostClicks: 6,
     prepare: async (world) => {
-      const owner = { type: 'team', name: 'Kofi Mensah', contact: 'kofi@korvex.example' }
+      const owner = { type: 'person', id: 'kofi.mensah' }
+      await setMember(world, { id: owner.id, name: 'Kofi Mensah', hasLeft: false })
       for (const label of ['Kofi one', 'Kofi two', 'Kofi three']) await createKey(world, { label, owner })
-      return owner.name
+      await setMember(world, { id: owner.id, name: 'Kofi Mensah', hasLeft: true })
+      return 'Kofi Mensah'
     },
     carryOut: async (page, name) => {
       await findByTyping(page, name)
@@ -105,7 +122,7 @@ const tasks: readonly Task[] = [
     carryOut: async (page, label) => {
       await page.getByRole('link', { name: label }).click()
       const from = page.getByRole('region', { name: 'Called from' })
-      await from.getByRole('row', { name: /^127\.0\.0\.1/ }).waitFor()
+      await from.getByRole('row', { name: /^127\.0\.0\.1 .* 1 1$/ }).waitFor()
       await page.getByRole('cell', { name: 'The key lacks the scope insufficient_scope' }).first().waitFor()
     },
   },
