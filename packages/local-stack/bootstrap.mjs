@@ -14,7 +14,7 @@ const tools = join(root, '.tools')
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 
 /** Scripts may read the command's standard output. */
-function say(line) {
+function print(line) {
   process.stderr.write(`postern: ${line}\n`)
 }
 
@@ -87,7 +87,7 @@ function nodePlan() {
   return {
     path: join(folder, 'node_modules', name, 'bin', 'node'),
     install: () => {
-      say(`this is Node ${process.versions.node}: fetching Node ${pin} into .tools (once)`)
+      print(`this is Node ${process.versions.node}: fetching Node ${pin} into .tools (once)`)
       installTool(folder, `${name}@${pin}`)
     },
   }
@@ -99,7 +99,7 @@ function pnpmPlan() {
   return {
     path: join(folder, 'node_modules', '.bin', name),
     install: () => {
-      say(`fetching ${name} ${version} into .tools (once)`)
+      print(`fetching ${name} ${version} into .tools (once)`)
       installTool(folder, `${name}@${version}`)
     },
   }
@@ -132,7 +132,7 @@ function isInstalled(state) {
 }
 
 function installPackages(pnpm, node, state) {
-  say('installing the locked packages (once, and after a change of them)')
+  print('installing the locked packages (once, and after a change of them)')
   const env = cleanEnvironment()
   // NODE_ENV=production would omit the compiler and test tools.
   delete env.NODE_ENV
@@ -143,7 +143,7 @@ function installPackages(pnpm, node, state) {
 
 function runExclusively(work) {
   mkdirSync(tools, { recursive: true })
-  return exclusively(join(tools, 'lock'), work, say)
+  return exclusively(join(tools, 'lock'), work, print)
 }
 
 function prepare() {
@@ -181,6 +181,6 @@ try {
   process.exitCode = await main(process.argv.slice(2))
 } catch (error) {
   if (!(error instanceof Refusal)) throw error
-  say(error.message)
+  print(error.message)
   process.exitCode = 1
 }

@@ -139,7 +139,7 @@ async function measureAlone(): Promise<Part[]> {
     gateways: () => 1,
   })
   const limits = entries.map(({ principal }) => rateLimit.limitsOf(principal))
-  for (const one of limits) await rateLimit.take(one)
+  for (const one of limits) await rateLimit.consume(one)
   const matchRoute = createRouteMatcher()
   const route = matchRoute('GET', target)
   if (route.kind !== 'route') throw new Error('there is no such route')
@@ -164,7 +164,7 @@ async function measureAlone(): Promise<Part[]> {
         return undefined
       return denialOf(route.route, entry.principal) ?? entry
     }),
-    costOf('limit', (turn) => rateLimit.tryTake(nth(limits, turn)) || undefined),
+    costOf('limit', (turn) => rateLimit.tryConsume(nth(limits, turn)) || undefined),
     costOf('sign', (turn) => {
       const { principal } = nth(entries, turn)
       return signer.sign(

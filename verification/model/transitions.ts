@@ -59,7 +59,7 @@ export const transitions: readonly Transition[] = [
     numbers: [12],
     event: 'memory evicts a record',
     file: 'services/gateway/src/authenticate/key-lookup.ts',
-    names: ['forgetSome', 'LRUCache'],
+    names: ['evictSome', 'LRUCache'],
   },
   { numbers: [13, 14], event: 'witnesses' },
   {
@@ -144,7 +144,7 @@ export const transitions: readonly Transition[] = [
     numbers: [36],
     event: 'success: every gateway with a live lease has applied the entry',
     file: 'services/keys/src/revocation/lease-watch.ts',
-    names: ['examine', 'hasEnded'],
+    names: ['resolveIfApplied', 'hasEnded'],
   },
   {
     numbers: [39],

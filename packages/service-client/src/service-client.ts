@@ -103,9 +103,9 @@ export function createServiceClient({
 
   async function send(request: ServiceRequest): Promise<ServiceAnswer> {
     const { isRepeatable = false } = request
-    const ask = prepare(request, AbortSignal.timeout(request.timeoutMs ?? timeoutMs))
+    const prepared = prepare(request, AbortSignal.timeout(request.timeoutMs ?? timeoutMs))
     const attempt = async (): Promise<ServiceAnswer> => {
-      const answer = await ask()
+      const answer = await prepared()
       const text = await answer.body.text()
       return { status: answer.statusCode, headers: joinValues(answer.headers), text, json: parseJson(text) }
     }

@@ -26,25 +26,25 @@ export function createBodyHash(boundary: string | undefined): BodyHash {
   let tail = Buffer.alloc(0)
   let length = 0
   let found = 0
-  const take = (bytes: Uint8Array) => {
+  const hashBytes = (bytes: Uint8Array) => {
     hash.update(bytes)
     length += bytes.byteLength
   }
   const endPart = (bytes: Uint8Array) => {
-    take(bytes)
+    hashBytes(bytes)
     // Its length replaces it, so that other divisions into parts have other hashes.
     hash.update(lengthBytes(length))
     length = 0
     found += 1
   }
   const nextIn = (bytes: Buffer) => (found < maxBoundaries ? bytes.indexOf(delimiter) : -1)
-  const passTail = (chunk: Buffer): Buffer => {
+  const prependTail = (chunk: Buffer): Buffer => {
     if (tail.length === 0) return chunk
     if (chunk.length < delimiter.length) return Buffer.concat([tail, chunk])
     const border = Buffer.concat([tail, chunk.subarray(0, delimiter.length - 1)])
     const at = nextIn(border)
     if (at < 0) {
-      take(tail)
+      hashBytes(tail)
       return chunk
     }
     endPart(border.subarray(0, at))
@@ -52,13 +52,13 @@ export function createBodyHash(boundary: string | undefined): BodyHash {
   }
   return {
     update: (chunk) => {
-      let rest = passTail(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength))
+      let rest = prependTail(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength))
       for (let at = nextIn(rest); at >= 0; at = nextIn(rest)) {
         endPart(rest.subarray(0, at))
         rest = rest.subarray(at + delimiter.length)
       }
       const whole = Math.max(0, rest.length - delimiter.length + 1)
-      take(rest.subarray(0, whole))
+      hashBytes(rest.subarray(0, whole))
       // A copy, because the next reader may release the chunk.
       tail = Buffer.from(rest.subarray(whole))
     },

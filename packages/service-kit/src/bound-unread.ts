@@ -26,7 +26,7 @@ export function boundUnread(server: Server, { maxBytes, findOwners, metrics }: U
   })
   const readers = new Map<Socket, Reader>()
 
-  function look(): void {
+  function checkReaders(): void {
     let unread = 0
     for (const [socket, reader] of readers) {
       unread += socket.writableLength
@@ -51,7 +51,7 @@ export function boundUnread(server: Server, { maxBytes, findOwners, metrics }: U
     }
   }
 
-  const timer = setInterval(look, checkEveryMs)
+  const timer = setInterval(checkReaders, checkEveryMs)
   timer.unref()
   server.once('close', () => clearInterval(timer))
   server.on('connection', (socket: Socket) => {

@@ -272,12 +272,12 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
         const completed = isComplete ? kept : JSON.stringify(await complete(JSON.parse(kept), { context }))
         return await repeat(reply, { ...begun, body: completed }, mediaType)
       }
-      const { keep, keepRefusal } = begun ?? nullKeeping
+      const { keep, storeRefusal } = begun ?? nullKeeping
       const input = { ...inputs, mediaType, context, requestId: request.id, answer, raw: request, log: kit.logger }
-      const written = await carryOut(registration, { ...input, keep, keepRefusal }, begun)
+      const written = await carryOut(registration, { ...input, keep, storeRefusal }, begun)
       const body = complete === undefined ? written : await complete(written, { context })
       if (body instanceof StreamedAnswer) {
-        holdStream(context, body)
+        reserveUntilSent(context, body)
         return await reply.type(body.mediaType).send(body.content)
       }
       if (isUnchanged(request, reply)) reply.code(304)
@@ -316,9 +316,9 @@ function isLargeAnswer(mediaType: string, query: unknown): boolean {
   return isWhole || requestedExpansions(query).length > 0
 }
 
-function holdStream({ share }: RequestContext, { content }: StreamedAnswer): void {
+function reserveUntilSent({ share }: RequestContext, { content }: StreamedAnswer): void {
   try {
-    share?.hold(streamedAnswerBytes)
+    share?.reserveBytes(streamedAnswerBytes)
   } catch (error) {
     content.destroy()
     throw error

@@ -32,7 +32,7 @@ export interface IdempotencyStore {
     | { readonly kind: 'other' }
   >
   keep(tx: ChangeTransaction, claim: HeldClaim, answer: string): Promise<boolean>
-  keepAlone(tenant: { readonly assertion: string }, claim: HeldClaim, answer: string): Promise<boolean>
+  storeSeparately(tenant: { readonly assertion: string }, claim: HeldClaim, answer: string): Promise<boolean>
   release(tenant: { readonly assertion: string }, claim: HeldClaim): Promise<void>
 }
 
@@ -44,7 +44,7 @@ export interface Keeping {
    */
   keep<T>(tx: ChangeTransaction, body: T): Promise<T>
   /** Replaces an answer with a secret: a repetition gets 409 with this detail. */
-  keepRefusal(tx: ChangeTransaction, detail: string): Promise<void>
+  storeRefusal(tx: ChangeTransaction, detail: string): Promise<void>
 }
 
 export interface Attempt extends Keeping {
@@ -176,7 +176,7 @@ export function isRepetition(begun: Attempt | Repetition | undefined): begun is 
 
 export const nullKeeping: Keeping = {
   keep: async (_tx, body) => body,
-  keepRefusal: async () => undefined,
+  storeRefusal: async () => undefined,
 }
 
 function attemptOf({
@@ -209,21 +209,21 @@ function attemptOf({
     }
     return JSON.stringify(kept)
   }
-  const keepText = async (tx: ChangeTransaction, text: string): Promise<void> => {
+  const storeText = async (tx: ChangeTransaction, text: string): Promise<void> => {
     // Another request owns the claim now, so the change is rolled back.
     if (!(await memory.keep(tx, claim, text))) throw inProgress()
     isKept = true
   }
   return {
     keep: async (tx, body) => {
-      await keepText(tx, answerOf(body))
+      await storeText(tx, answerOf(body))
       return body
     },
-    keepRefusal: async (tx, refusal) => await keepText(tx, JSON.stringify({ refusal, digest: digestOf(request) })),
+    storeRefusal: async (tx, refusal) => await storeText(tx, JSON.stringify({ refusal, digest: digestOf(request) })),
     finish: async (body) => {
       if (isKept) return
       try {
-        if (!(await memory.keepAlone(context, claim, answerOf(body)))) {
+        if (!(await memory.storeSeparately(context, claim, answerOf(body)))) {
           log.warn({ event: 'answer_not_kept', request_id: request.id, reason: 'taken over' })
         }
       } catch (error) {

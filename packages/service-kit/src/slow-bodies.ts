@@ -11,12 +11,12 @@ export function cutSlowBodies(app: FastifyInstance, withinMs: number): void {
     if (!raw.complete && (coding !== undefined || (length !== undefined && length !== '0'))) {
       const { socket } = raw
       let atLastCheck = socket.bytesRead
-      const look = (): void => {
+      const checkProgress = (): void => {
         if (raw.complete) clearInterval(timer)
         else if (raw.readableLength === 0 && socket.bytesRead - atLastCheck < leastBytes) socket.destroy()
         atLastCheck = socket.bytesRead
       }
-      const timer = setInterval(() => runAfterPendingReads(look), withinMs)
+      const timer = setInterval(() => runAfterPendingReads(checkProgress), withinMs)
       timer.unref()
       raw.once('close', () => clearInterval(timer))
     }

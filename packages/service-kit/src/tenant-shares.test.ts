@@ -27,7 +27,7 @@ test('a small request is served regardless of its tenant’s memory', () => {
 test('a request releases its rows when they were sent, and everything when it ends', () => {
   const shares = createTenantShares(limits, () => undefined)
   const request = shares.enter('a')
-  request.hold(100)
+  request.reserveBytes(100)
   request.reserve(1000)
   expect(shares.heldBytes).toBe(1100)
   request.releaseRows()
@@ -175,7 +175,7 @@ test('a request whose client disconnected releases its memory', () => {
   const request = shares.enter('a')
   request.leave()
   expect(request.reserve(kibibyte)).toBe(true)
-  expect(() => request.hold(kibibyte)).toThrow(ShareExceededError)
+  expect(() => request.reserveBytes(kibibyte)).toThrow(ShareExceededError)
   expect(shares.heldBytes).toBe(0)
 })
 
@@ -195,7 +195,7 @@ test('a response beyond the share is rejected with 429 and Retry-After', () => {
   const request = shares.enter('a')
   const error = (() => {
     try {
-      return request.hold(limits.maxBytes)
+      return request.reserveBytes(limits.maxBytes)
     } catch (thrown) {
       return thrown
     }

@@ -45,7 +45,7 @@ export interface RequestShare {
   refusal(): Error
   releaseRows(): void
   /** Until the answer was sent. Throws a ShareExceededError. */
-  hold(bytes: number): void
+  reserveBytes(bytes: number): void
   /** Before rows are read. Throws a ShareExceededError. */
   enterLargeAnswer(): void
 }
@@ -119,7 +119,7 @@ export function createTenantShares(
       return new ShareExceededError(detail)
     }
 
-    function take(bytes: number): boolean {
+    function tryReserve(bytes: number): boolean {
       if (reserved + fixed + bytes > freeBytes && tenant.bytes + bytes > 3 * (maxBytes - heldBytes - bytes))
         return false
       tenant.bytes += bytes
@@ -132,13 +132,13 @@ export function createTenantShares(
       heldBytes -= bytes
     }
 
-    function tryRead(expected: number | undefined): boolean {
+    function tryStartRead(expected: number | undefined): boolean {
       if (isSmall(expected)) return true
       if (tenant.pause !== undefined) return false
       const bytes = Math.min(expected ?? maxReadingBytes, maxReadingBytes)
       if (tenant.readingBytes > 0 && tenant.readingBytes + bytes > maxReadingBytes) return false
       const more = Math.max(0, (expected ?? 0) - reserved)
-      if (take(more)) reserved += more
+      if (tryReserve(more)) reserved += more
       // Without other bytes a tenant is served, so that a wrong estimate is corrected.
       else if (tenant.bytes > reserved + fixed) return false
       reading = bytes
@@ -166,7 +166,7 @@ export function createTenantShares(
         // A page without a client is dropped.
         if (hasLeft) return reading === 0
         const more = Math.max(0, ofRows + bytes - reserved)
-        if (more > 0 && !take(more)) return false
+        if (more > 0 && !tryReserve(more)) return false
         ofRows += bytes
         rowCount += 1
         reserved += more
@@ -175,8 +175,8 @@ export function createTenantShares(
       acquireRead: async (expectedBytes) => {
         if (hasLeft) throw refuse(tooManyBytes)
         const isNext = tenant.line.length === 0 || isSmall(expectedBytes())
-        if (isNext && tryRead(expectedBytes())) return
-        waiting = tenant.line.append(() => tryRead(expectedBytes()))
+        if (isNext && tryStartRead(expectedBytes())) return
+        waiting = tenant.line.append(() => tryStartRead(expectedBytes()))
         lines.add(tenant.line)
         const hasBegun = await waiting.hasBegun
         waiting = undefined
@@ -204,8 +204,8 @@ export function createTenantShares(
         ;[ofRows, rowCount, reserved] = [0, 0, 0]
         serveWaiting()
       },
-      hold: (bytes) => {
-        if (hasLeft || !take(bytes)) throw refuse(tooManyBytes)
+      reserveBytes: (bytes) => {
+        if (hasLeft || !tryReserve(bytes)) throw refuse(tooManyBytes)
         fixed += bytes
       },
       enterLargeAnswer: () => {
@@ -282,7 +282,7 @@ export function shareAmongTenants(app: FastifyInstance, limits: ShareLimits, met
       const share = shares.enter(context.tenantId)
       reply.raw.once('close', share.leave)
       request.tenantContext = { ...context, share }
-      if (contract.body !== undefined) share.hold(Number(request.headers['content-length'] ?? 0))
+      if (contract.body !== undefined) share.reserveBytes(Number(request.headers['content-length'] ?? 0))
       done()
     } catch (error) {
       done(error instanceof Error ? error : undefined)
@@ -298,7 +298,7 @@ export function shareAmongTenants(app: FastifyInstance, limits: ShareLimits, met
     const counted = new Transform({
       transform: (chunk: Buffer, _encoding, next) => {
         try {
-          share.hold(chunk.length)
+          share.reserveBytes(chunk.length)
           next(null, chunk)
         } catch (error) {
           next(error instanceof Error ? error : undefined)

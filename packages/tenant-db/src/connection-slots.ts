@@ -29,7 +29,7 @@ export function createConnectionSlots(max: number, withinMs: number): Connection
   const mayEnter = (tenant: string, access: Access): boolean =>
     free > (held.has(tenant) ? kept : 0) && (access === 'write' || (reading.get(tenant) ?? 0) < maxReads)
 
-  function take(tenant: string, access: Access): void {
+  function acquire(tenant: string, access: Access): void {
     free -= 1
     add(held, tenant, 1)
     if (access === 'read') add(reading, tenant, 1)
@@ -64,7 +64,7 @@ export function createConnectionSlots(max: number, withinMs: number): Connection
     }, withinMs)
     const enter = (): void => {
       clearTimeout(timer)
-      take(tenant, access)
+      acquire(tenant, access)
       resolve()
     }
     queue.entries.push(enter)
@@ -76,7 +76,7 @@ export function createConnectionSlots(max: number, withinMs: number): Connection
   return {
     enter: (tenant, access) => {
       if (queues.has(keyOf(tenant, access)) || !mayEnter(tenant, access)) return wait(tenant, access)
-      take(tenant, access)
+      acquire(tenant, access)
       return undefined
     },
     leave: (tenant, access) => {

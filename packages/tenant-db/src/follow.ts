@@ -104,7 +104,7 @@ async function enter(pool: Pool, tenant: string): Promise<() => void> {
   readerSlotsOf.set(pool, places)
   const { held, waiting } = places
   const mayEnter = (who: string): boolean => places.free > 0 && (held.get(who) ?? 0) < places.mostOfOne
-  const take = (): void => {
+  const occupy = (): void => {
     places.free -= 1
     held.set(tenant, (held.get(tenant) ?? 0) + 1)
   }
@@ -117,14 +117,14 @@ async function enter(pool: Pool, tenant: string): Promise<() => void> {
     if (next >= 0) waiting.splice(next, 1)[0]?.enter()
   }
   if (mayEnter(tenant)) {
-    take()
+    occupy()
     return leave
   }
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const here: Waiting = {
     tenant,
     enter: () => {
-      take()
+      occupy()
       resolve()
     },
   }

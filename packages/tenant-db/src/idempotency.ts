@@ -25,7 +25,7 @@ export interface IdempotencyStore {
   /** False: another attempt took the claim, so roll back. */
   keep(tx: Pick<Tx, 'execute'>, claim: HeldClaim, answer: string): Promise<boolean>
   /** Stores the response in its own transaction. */
-  keepAlone(tenant: TenantAssertion, claim: HeldClaim, answer: string): Promise<boolean>
+  storeSeparately(tenant: TenantAssertion, claim: HeldClaim, answer: string): Promise<boolean>
   release(tenant: TenantAssertion, claim: HeldClaim): Promise<void>
 }
 
@@ -126,7 +126,8 @@ export function openIdempotencyStore(db: Pick<TenantDb, 'write'>, schema: string
       })
     },
     keep,
-    keepAlone: async (tenant, claim, answer) => await db.write(tenant, async (tx) => await keep(tx, claim, answer)),
+    storeSeparately: async (tenant, claim, answer) =>
+      await db.write(tenant, async (tx) => await keep(tx, claim, answer)),
     release: async (tenant, { slot, id }) => {
       await db.write(tenant, async (tx) => await tx.execute(named('release', releaseText, [slot, id])))
     },

@@ -225,11 +225,11 @@ export class Session implements Tx {
     maxBytes?: number,
   ): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>()
-    const settle = (error: unknown, result?: QueryResult<Row>): void => {
+    const onResult = (error: unknown, result?: QueryResult<Row>): void => {
       if (result === undefined) reject(error)
       else resolve(take(result))
     }
-    this.#send<Row>(statement, settle, maxBytes)
+    this.#send<Row>(statement, onResult, maxBytes)
     promise.catch(ignore)
     return promise
   }

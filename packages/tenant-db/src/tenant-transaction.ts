@@ -77,7 +77,7 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
     connectAttempts: options.connectAttempts ?? 1,
   }
   let closed: Promise<void> | undefined
-  const note = (error: unknown): never => {
+  const recordAndThrow = (error: unknown): never => {
     if (error instanceof ResultTooLargeError) throw error
     observer?.failed(sqlError(error).kind)
     throw error
@@ -87,7 +87,7 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
     (error: unknown): never => {
       // Single expired assertions come from slow uploads, many from replays.
       const isLate = sqlError(error).kind === 'assertion' && (endOf(tenant) ?? Infinity) <= Date.now()
-      if (!isLate) return note(error)
+      if (!isLate) return recordAndThrow(error)
       observer?.failed('late')
       throw error
     }
@@ -103,7 +103,7 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
     follow: (tenant, list, size) =>
       mapStreamErrors(follow(pool, queryTimeoutMs, tenant.assertion, list, size), noteOf(tenant)),
     // Cleared, in case a statement left a setting in the session.
-    system: (fn) => write(connections, { assertion: '' }, fn).catch(note),
+    system: (fn) => write(connections, { assertion: '' }, fn).catch(recordAndThrow),
     ping: (schema) => ping(pool, queryTimeoutMs, schema),
     databaseId: async () => await readDatabaseId(pool, queryTimeoutMs),
     close: () => (closed ??= pool.end()),

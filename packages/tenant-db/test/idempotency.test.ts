@@ -50,13 +50,13 @@ describe('a claimed request', () => {
     const { tenant } = newTenant()
     const claim = await claimed(tenant, 'k')
     expect(await memory.claim(tenant, requestOf('k', 'that'))).toEqual({ kind: 'other' })
-    expect(await memory.keepAlone(tenant, claim, 'done')).toBe(true)
+    expect(await memory.storeSeparately(tenant, claim, 'done')).toBe(true)
     expect(await memory.claim(tenant, requestOf('k', 'that'))).toEqual({ kind: 'other' })
   })
 
   test('does not affect another tenant with the same key', async () => {
     const { tenant } = newTenant()
-    await memory.keepAlone(tenant, await claimed(tenant, 'k'), 'a secret of the first')
+    await memory.storeSeparately(tenant, await claimed(tenant, 'k'), 'a secret of the first')
     expect(await memory.claim(newTenant().tenant, requestOf('k'))).toMatchObject({ kind: 'claimed' })
     expect(await memory.claim(tenant, requestOf('k'))).toEqual({ kind: 'answered', answer: 'a secret of the first' })
   })
@@ -85,14 +85,14 @@ describe('an answer', () => {
   test('is not removed by a late release', async () => {
     const { tenant } = newTenant()
     const claim = await claimed(tenant, 'k')
-    await memory.keepAlone(tenant, claim, 'done')
+    await memory.storeSeparately(tenant, claim, 'done')
     await memory.release(tenant, claim)
     expect(await memory.claim(tenant, requestOf('k'))).toEqual({ kind: 'answered', answer: 'done' })
   })
 
   test('is stored for 24 hours and then removed', async () => {
     const { tenant, age } = newTenant()
-    await memory.keepAlone(tenant, await claimed(tenant, 'k'), 'done')
+    await memory.storeSeparately(tenant, await claimed(tenant, 'k'), 'done')
     await age(24 * 60 * 60 - 10)
     expect(await memory.claim(tenant, requestOf('k'))).toEqual({ kind: 'answered', answer: 'done' })
     await age(20)
@@ -160,7 +160,7 @@ describe('the memory of a schema', () => {
     const { tenant } = newTenant()
     const outcome = await watched.claim(tenant, requestOf('k'))
     if (outcome.kind !== 'claimed') throw new Error('not claimed')
-    await watched.keepAlone(tenant, outcome.claim, 'done')
+    await watched.storeSeparately(tenant, outcome.claim, 'done')
     await watched.release(tenant, outcome.claim)
     expect(seen).toEqual(['off', 'on', 'on'])
   })
@@ -186,7 +186,7 @@ describe('the memory of a schema', () => {
     await age(70)
     const outcome = await watched.claim(tenant, requestOf('k'))
     if (outcome.kind !== 'claimed') throw new Error('not claimed')
-    await watched.keepAlone(tenant, outcome.claim, 'done')
+    await watched.storeSeparately(tenant, outcome.claim, 'done')
     await watched.release(tenant, outcome.claim)
     const each = ['claim', 'read', 'claim', 'read', 'take_over', 'keep', 'release']
     expect(issued.filter((name) => name !== 'postern_set_asynchronous_commit')).toEqual(

@@ -46,12 +46,12 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     const half = Math.ceil(bytes.length / 2)
     await incoming.write(bytes.subarray(0, half))
     await incoming.write(bytes.subarray(half))
-    return await incoming.settle(tenantId, sha256(bytes))
+    return await incoming.finalize(tenantId, sha256(bytes))
   }
 
   const place = async (blob: PendingBlob) => {
-    await stores.blobs.offer(blob)
-    await stores.blobs.place(blob)
+    await stores.blobs.upload(blob)
+    await stores.blobs.moveIntoPlace(blob)
   }
 
   const contentOf = async (blob: Parameters<BlobStore['read']>[0]) => {
@@ -77,7 +77,7 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     await stores.blobs.finish(second, 'spare')
     expect(await there(tenantId)).toEqual(once)
     expect((await contentOf(second)).equals(bytes)).toBe(true)
-    expect(await stores.blobs.listSettling(tenantId, later())).toEqual([])
+    expect(await stores.blobs.listPending(tenantId, later())).toEqual([])
   })
 
   test.skipIf(kind !== 'directory')('has a damaged blob whole again when its bytes are brought again', async () => {
@@ -140,7 +140,7 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     const incoming = await stores.blobs.openIncoming(tenantId)
     await incoming.write(randomBytes(partBytes + 1))
     await expect(stores.blobs.read({ tenantId, sha256: sha256('x') })).rejects.toThrow(/ENOENT|not there/)
-    expect(await stores.blobs.listSettling(tenantId, later())).toEqual([])
+    expect(await stores.blobs.listPending(tenantId, later())).toEqual([])
     expect(await there(tenantId)).toEqual([])
     expect(await stores.blobs.sweepIncoming(Date.now() - 3_600_000)).toBe(0)
     expect(await stores.blobs.sweepIncoming(later())).toBe(1)
@@ -187,19 +187,19 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     const placed = await settled(tenantId, Buffer.from('placed'))
     await place(placed)
     const settledOnly = await settled(tenantId, Buffer.from('settled only'))
-    expect(await stores.blobs.listSettling(tenantId, Date.now() - 3_600_000)).toEqual([])
-    const found = await stores.blobs.listSettling(tenantId, later())
+    expect(await stores.blobs.listPending(tenantId, Date.now() - 3_600_000)).toEqual([])
+    const found = await stores.blobs.listPending(tenantId, later())
     expect(found).toHaveLength(2)
     expect(found).toEqual(expect.arrayContaining([placed, settledOnly]))
-    expect(await stores.blobs.listSettling(randomUUID(), later())).toEqual([])
-    expect(await stores.blobs.listUnsettled(Date.now() - 3_600_000)).not.toContain(tenantId)
-    expect(await stores.blobs.listUnsettled(later())).toContain(tenantId)
+    expect(await stores.blobs.listPending(randomUUID(), later())).toEqual([])
+    expect(await stores.blobs.listTenantsWithPending(Date.now() - 3_600_000)).not.toContain(tenantId)
+    expect(await stores.blobs.listTenantsWithPending(later())).toContain(tenantId)
     for (const blob of found) {
       await stores.blobs.remove(blob)
       await stores.blobs.finish(blob, 'gone')
     }
     expect(await there(tenantId)).toEqual([])
-    expect(await stores.blobs.listUnsettled(later())).not.toContain(tenantId)
+    expect(await stores.blobs.listTenantsWithPending(later())).not.toContain(tenantId)
   })
 
   test('keeps bytes that one upload abandoned and another one recorded', async () => {
@@ -212,7 +212,7 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     // Later it is decided that a row names these bytes.
     await stores.blobs.finish(leftBehind, 'kept')
     expect((await contentOf(recorded)).toString()).toBe('again')
-    expect(await stores.blobs.listSettling(tenantId, later())).toEqual([])
+    expect(await stores.blobs.listPending(tenantId, later())).toEqual([])
   })
 
   test.runIf(kind === 's3')(
@@ -242,7 +242,7 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
       await stores.blobs.finish(next, 'spare')
       await stores.blobs.finish(spare, 'gone')
       expect((await contentOf(next)).toString()).toBe('again')
-      expect(await stores.blobs.listSettling(tenantId, later())).toEqual([])
+      expect(await stores.blobs.listPending(tenantId, later())).toEqual([])
     },
   )
 
@@ -326,8 +326,8 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
       }
       await expect(list()).rejects.toThrow(`${unread} first`)
       expect(listed).toContainEqual(piece)
-      expect(await stores.blobs.listUnsettled(later())).toContain(unread)
-      await expect(stores.blobs.listSettling(unread, later())).rejects.toThrow('ENOTDIR')
+      expect(await stores.blobs.listTenantsWithPending(later())).toContain(unread)
+      await expect(stores.blobs.listPending(unread, later())).rejects.toThrow('ENOTDIR')
       await expect(stores.partials.sweep(later())).rejects.toThrow(`${unread} first`)
       for (const path of inTheWay) await rm(path)
       expect(await stores.partials.sweep(later())).toBe(0)
@@ -345,12 +345,12 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
 
   test('rejects invalid names, so that no path or key leaves its tenant', async () => {
     const blob = { tenantId: '../other', sha256: sha256('a'), entry: `${sha256('a')}.${'0'.repeat(32)}` }
-    await expect(stores.blobs.place(blob)).rejects.toThrow('not in its form')
-    await expect(stores.blobs.offer({ ...blob, tenantId: randomUUID(), entry: '../x' })).rejects.toThrow('form')
+    await expect(stores.blobs.moveIntoPlace(blob)).rejects.toThrow('not in its form')
+    await expect(stores.blobs.upload({ ...blob, tenantId: randomUUID(), entry: '../x' })).rejects.toThrow('form')
     await expect(stores.blobs.finish({ ...blob, tenantId: randomUUID(), entry: '../x' }, 'gone')).rejects.toThrow(
       'form',
     )
-    await expect(stores.blobs.listSettling('', later())).rejects.toThrow('form')
+    await expect(stores.blobs.listPending('', later())).rejects.toThrow('form')
     await expect(stores.partials.remove(randomUUID(), '../x')).rejects.toThrow('form')
   })
 })

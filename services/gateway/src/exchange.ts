@@ -186,12 +186,12 @@ function limitDrain(request: IncomingMessage): void {
   let rest = mostRestBytes
   let times = mostRestTimes
   let isSilent = true
-  const look = (): void => {
+  const checkProgress = (): void => {
     times -= 1
     if (isSilent || times === 0) request.socket.destroy()
     isSilent = true
   }
-  const timer = setInterval(() => runAfterPendingReads(look), restWithinMs)
+  const timer = setInterval(() => runAfterPendingReads(checkProgress), restWithinMs)
   timer.unref()
   request.on('data', (chunk: Buffer) => {
     isSilent = false

@@ -17,7 +17,7 @@ function costOf({ route }: Exchange): number | undefined {
 
 /** Makes the fourth step. HOT PATH. */
 export function createLimitRequest(parts: {
-  readonly rateLimit: Pick<RateLimit, 'limitsOf' | 'tryTake' | 'take'>
+  readonly rateLimit: Pick<RateLimit, 'limitsOf' | 'consume' | 'tryConsume'>
   readonly publicRequests: PublicRequests
   readonly usage: Pick<Usage, 'used'>
   readonly reserveWait: ReserveWait
@@ -25,7 +25,7 @@ export function createLimitRequest(parts: {
   const { rateLimit, publicRequests, usage, reserveWait } = parts
 
   async function fetchTokens(exchange: Exchange, principal: Principal, limits: Limits): Promise<Refusal | undefined> {
-    const verdict = await rateLimit.take(limits)
+    const verdict = await rateLimit.consume(limits)
     if (verdict.kind === 'allowed') return undefined
     usage.used(principal, exchange.address, undefined)
     return refusal('too_many_requests', {
@@ -39,7 +39,7 @@ export function createLimitRequest(parts: {
       return countRequest(publicRequests, exchange, 'for public routes', costOf(exchange))
     }
     const limits = exchange.limits ?? rateLimit.limitsOf(principal)
-    if (rateLimit.tryTake(limits)) return undefined
+    if (rateLimit.tryConsume(limits)) return undefined
     return reserveWait(exchange) ?? fetchTokens(exchange, principal, limits)
   }
 }

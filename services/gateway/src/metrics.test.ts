@@ -8,7 +8,7 @@ function health(use: string, isHealthy: boolean): RedisHealth {
     use,
     isHealthy: () => isHealthy,
     answerAgeMs: () => 0,
-    noteError: () => undefined,
+    recordError: () => undefined,
     stop: () => undefined,
   }
 }

@@ -194,7 +194,10 @@ export function createResponder(parts: ServeParts): (exchange: Exchange) => void
     return false
   }
 
-  function pass(exchange: Exchange, route: Route & { readonly upstream: keyof Upstreams['targets'] }): void {
+  function forwardToService(
+    exchange: Exchange,
+    route: Route & { readonly upstream: keyof Upstreams['targets'] },
+  ): void {
     const { headers, principal, method, target, requestId } = exchange
     const upstream = upstreams.targets[route.upstream]
     const given = headers.signed['content-length']
@@ -282,7 +285,7 @@ export function createResponder(parts: ServeParts): (exchange: Exchange) => void
     const { route, params } = match
     if (exchange.principal !== undefined) usage.used(exchange.principal, exchange.address, route.id)
     if (isForwarded(route)) {
-      pass(exchange, route)
+      forwardToService(exchange, route)
       return
     }
     answerItself(exchange, route, params)

@@ -27,7 +27,7 @@ export async function sendCollected(
   const waiting: Lines[] = []
   const refused: Lines[] = []
   let recorded = 0
-  const keepAll = (error: unknown): void => {
+  const keepUnsent = (error: unknown): void => {
     for (const lines of [...waiting, ...refused]) lines.keep()
     logger.warn({ event: 'usage_report_failed', kind: collected.kind, kept: collected.size, err: error })
   }
@@ -40,7 +40,7 @@ export async function sendCollected(
     } catch (error) {
       if (!(error instanceof ContentRefusedError)) {
         lines.keep()
-        keepAll(error)
+        keepUnsent(error)
         return false
       }
       if (lines.count > 1) {
@@ -50,12 +50,12 @@ export async function sendCollected(
       }
       refused.push(lines)
       if (recorded > 0 || refused.length < mostRefused) continue
-      keepAll(error)
+      keepUnsent(error)
       return true
     }
   }
   if (refused.length === 0) return true
-  if (recorded === 0) keepAll(new ContentRefusedError('no line of this kind was taken'))
+  if (recorded === 0) keepUnsent(new ContentRefusedError('no line of this kind was taken'))
   else logger.error({ event: 'usage_lines_refused', kind: collected.kind, lines: refused.length })
   return true
 }

@@ -2,17 +2,17 @@ import { type Logger, type Registry, repeatEvery } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import { Gauge } from '@prometheus-io/client'
 import { startOverlaps } from './api-key/pending-overlap.ts'
-import { maintainAuditEvents, noteExpired } from './audit-feed/store.ts'
-import { noteExpiring, reviewKeys } from './health/store.ts'
+import { maintainAuditEvents, recordExpired } from './audit-feed/store.ts'
+import { recordExpiring, reviewKeys } from './health/store.ts'
 import type { LeakReports } from './leak/reports.ts'
 import { scopesOfRoutes } from './right-sizing/right-size.ts'
 import { setRoutes, watchUsage } from './right-sizing/store.ts'
-import { noteIdle, revokeIdleKeys } from './policy/revoke-idle.ts'
+import { recordIdle, revokeIdleKeys } from './policy/revoke-idle.ts'
 import type { Enforcer } from './revocation/revoke.ts'
 import { createLogPruner } from './revocation/prune-log.ts'
 import { countLeases } from './revocation/store.ts'
 import { pruneSignIns } from './sign-in/store.ts'
-import { notePendingDenials, pruneUses } from './usage/store.ts'
+import { recordPendingDenials, pruneUses } from './usage/store.ts'
 
 const maxRows = 5000
 /** Short transactions: a review locks what a change of the key waits for. */
@@ -69,17 +69,17 @@ export function startHousekeeping({
       if (!hasSetRoutes) await db.system(async (tx) => await setRoutes(tx, scopesOfRoutes))
       hasSetRoutes = true
       logEntries.set(await log.prune())
-      await db.system(async (tx) => await notePendingDenials(tx, maxRows))
+      await db.system(async (tx) => await recordPendingDenials(tx, maxRows))
       await db.system(async (tx) => await pruneUses(tx, maxRows))
       await db.system(async (tx) => await pruneSignIns(tx, maxRows))
       await startOverlaps({ db, enforcer, logger })
-      await db.system(noteExpiring)
+      await db.system(recordExpiring)
       if (now() - idleSeenAt >= idleEveryMs) {
-        await db.system(noteIdle)
+        await db.system(recordIdle)
         await revokeIdleKeys({ db, enforcer, logger })
         idleSeenAt = now()
       }
-      await db.system(async (tx) => await noteExpired(tx, maxRows))
+      await db.system(async (tx) => await recordExpired(tx, maxRows))
       await db.system(async (tx) => await maintainAuditEvents(tx, maxRows))
       const review = async () => await db.system(async (tx) => await reviewKeys(tx, reviewedAtOnce))
       for (let left = maxReviews; left > 0 && (await review()); left -= 1);

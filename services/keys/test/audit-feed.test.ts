@@ -7,7 +7,7 @@ import { internalPaths } from '@postern/contracts/internal'
 import type { Principal } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { maintainAuditEvents, noteExpired } from '../src/audit-feed/store.ts'
+import { maintainAuditEvents, recordExpired } from '../src/audit-feed/store.ts'
 import { type KeysUnderTest, failureOf, newKey, newTenant, path, revoke, sql, startKeys } from './service.ts'
 
 let service: KeysUnderTest
@@ -124,7 +124,7 @@ describe('each action is one event', () => {
           id,
         )
         await execute(`update keys.expired_scan set scanned_until = now() - interval '3 minutes'`)
-        await service.asService.system(async (tx) => await noteExpired(tx, 100))
+        await service.asService.system(async (tx) => await recordExpired(tx, 100))
       },
     ],
     [

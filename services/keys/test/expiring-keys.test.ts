@@ -2,7 +2,7 @@
 
 import type { Principal } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { noteExpiring } from '../src/health/store.ts'
+import { recordExpiring } from '../src/health/store.ts'
 import { type KeysUnderTest, newKey, newTenant, revoke, sql, startKeys } from './service.ts'
 
 let service: KeysUnderTest
@@ -19,7 +19,7 @@ async function execute(text: string, ...values: unknown[]): Promise<void> {
 }
 
 async function note(): Promise<void> {
-  await service.asService.system(noteExpiring)
+  await service.asService.system(recordExpiring)
 }
 
 async function eventsOf({ tenantId }: Principal): Promise<string[]> {

@@ -3,7 +3,7 @@ import { internalPaths } from '@postern/contracts/internal'
 import type { Principal } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { notePendingDenials, pruneUses } from '../src/usage/store.ts'
+import { recordPendingDenials, pruneUses } from '../src/usage/store.ts'
 import {
   type KeysUnderTest,
   eventTypes,
@@ -227,7 +227,7 @@ describe('denials of a key', () => {
     await report({ denials: denials(1, 2) })
     await report({ denials: denials(2, 2) })
     await aMinutePasses(id)
-    await service.asService.system(async (tx) => await notePendingDenials(tx, 1000))
+    await service.asService.system(async (tx) => await recordPendingDenials(tx, 1000))
     expect((await noted()).slice(0, 2)).toEqual([
       ['192.0.2.2', 4, undefined],
       ['192.0.2.1', 3, undefined],
@@ -249,7 +249,7 @@ describe('denials of a key', () => {
     const { id } = await newKey(service, admin)
     await report({ denials: [denialOf(admin, id, { reason: 'expired' })] })
     await report({ denials: [denialOf(admin, id, { reason: 'expired', count: 7 })] })
-    const tidy = async () => await service.asService.system(async (tx) => await notePendingDenials(tx, 1000))
+    const tidy = async () => await service.asService.system(async (tx) => await recordPendingDenials(tx, 1000))
     await tidy()
     expect(await eventTypes(service, admin, id)).toEqual(['denied_expired', 'created'])
     await aMinutePasses(id)

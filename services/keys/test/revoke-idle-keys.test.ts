@@ -5,7 +5,7 @@ import { internalPaths } from '@postern/contracts/internal'
 import type { Principal } from '@postern/local-stack/testing'
 import { createLogger } from '@postern/service-kit'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { noteIdle, revokeIdleKeys } from '../src/policy/revoke-idle.ts'
+import { recordIdle, revokeIdleKeys } from '../src/policy/revoke-idle.ts'
 import { type KeysUnderTest, getKey, lookUp, newKey, newTenant, path, sql, startKeys } from './service.ts'
 
 let service: KeysUnderTest
@@ -52,7 +52,7 @@ async function keyUsed(admin: Principal, daysAgo: number) {
 }
 
 async function note(): Promise<void> {
-  await service.asService.system(noteIdle)
+  await service.asService.system(recordIdle)
 }
 
 /** Lets a day pass since the announcements of a key. */

@@ -69,12 +69,12 @@ export async function findKey(service: KeysService, id: string, tenantAddress: s
 async function searchTenants<T>(
   service: KeysService,
   tenantAddress: string | undefined,
-  ask: (tenantId: string) => Promise<T>,
+  lookUp: (tenantId: string) => Promise<T>,
 ): Promise<T | undefined> {
   const tenants = tenantAddress === undefined ? await allTenants(service) : [await findTenant(service, tenantAddress)]
   for (let start = 0; start < tenants.length; start += tenantsAtOnce) {
     const group = tenants.slice(start, start + tenantsAtOnce)
-    const found = await Promise.all(group.map(async ({ id }) => await findIfPresent(ask(id))))
+    const found = await Promise.all(group.map(async ({ id }) => await findIfPresent(lookUp(id))))
     for (const hit of found) if (hit !== undefined) return hit
   }
   return undefined

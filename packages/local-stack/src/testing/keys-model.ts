@@ -118,7 +118,7 @@ export class KeysModel {
     return { entry: change.entry, committedAt: this.time }
   }
 
-  /** `examine` over `keys.read_grants`: whether every gateway with a live lease has applied the entry. */
+  /** `resolveIfApplied` over `keys.read_grants`: whether every gateway with a live lease has applied the entry. */
   isInForce({ entry, committedAt }: Waiting): boolean {
     if (this.time - committedAt >= leaseMs) return true
     return [...this.#leases.values()].every((lease) => this.#hasEnded(lease) || lease.acked >= entry.seq)

@@ -38,7 +38,7 @@ export class GuardedSocket extends Socket {
   }
 
   #send(bytes: Buffer, done: (error?: Error | null) => void): void {
-    this.#guard.noteCommands(bytes)
+    this.#guard.recordCommands(bytes)
     if (this.#socket.write(bytes)) done()
     else this.#socket.once('drain', done)
   }

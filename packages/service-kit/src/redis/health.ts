@@ -6,7 +6,7 @@ export interface RedisHealth {
   readonly use: string
   isHealthy(): boolean
   answerAgeMs(): number
-  noteError(error: unknown): void
+  recordError(error: unknown): void
   stop(): void
 }
 
@@ -44,7 +44,7 @@ export function watchRedis({
   const answerAgeMs = (): number => performance.now() - answeredAt
   const isSilent = (): boolean => answerAgeMs() >= silentAfterMs
 
-  function ask(): void {
+  function sendPing(): void {
     if (isAsking) return
     isAsking = true
     probe().then(
@@ -81,7 +81,7 @@ export function watchRedis({
   }
 
   const timer = setInterval(() => {
-    ask()
+    sendPing()
     report()
     if (isSilent()) onSilent()
   }, probeEveryMs)
@@ -90,7 +90,7 @@ export function watchRedis({
     use,
     isHealthy: () => hasAnswered && !hasFailed && !isStopped && !isSilent(),
     answerAgeMs,
-    noteError: (error) => {
+    recordError: (error) => {
       lastError = error
       hasFailed = true
       report()

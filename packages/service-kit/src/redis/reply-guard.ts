@@ -19,7 +19,7 @@ export class ReplyGuard {
   readonly #awaited: Awaited[] = []
   #isSubscribed = false
 
-  noteCommands(bytes: Buffer): void {
+  recordCommands(bytes: Buffer): void {
     for (const command of this.#sent.read(bytes)) {
       const [name = '', argument = ''] =
         command.kind === 'array' ? command.items.slice(0, 2).map((item) => textOf(item)?.toLowerCase() ?? '') : []

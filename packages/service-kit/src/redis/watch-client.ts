@@ -28,7 +28,7 @@ export function watchConnection(client: RedisClient, options: Omit<RedisHealthOp
       client.disconnect(true)
     },
   })
-  client.on('error', health.noteError)
+  client.on('error', health.recordError)
   return health
 }
 

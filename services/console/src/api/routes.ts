@@ -139,12 +139,12 @@ function answerHeaders(headers: IncomingHttpHeaders, basePath: string): Incoming
   const passed: IncomingHttpHeaders = {}
   for (const [name, value] of Object.entries(headers)) {
     if (name === 'cache-control' || !publicAnswerHeaders.has(name)) continue
-    passed[name] = name === 'link' || name === 'location' ? placeBelow(basePath, String(value)) : value
+    passed[name] = name === 'link' || name === 'location' ? prependBasePath(basePath, String(value)) : value
   }
   return passed
 }
 
-function placeBelow(basePath: string, value: string): string {
+function prependBasePath(basePath: string, value: string): string {
   return value.replaceAll(/(^|<)[^<>?]*?(?=\/api\/v1\/)/g, `$1${basePath}`)
 }
 

@@ -20,8 +20,8 @@ export interface SessionStore {
   markOnce(mark: string, lifeMs: number): Promise<boolean>
   isMarked(mark: string): Promise<boolean>
   /** `take` returns it once. */
-  keep(id: string, text: string, lifeMs: number): Promise<void>
-  take(id: string): Promise<string | undefined>
+  putOnce(id: string, text: string, lifeMs: number): Promise<void>
+  takeOnce(id: string): Promise<string | undefined>
   /** Undefined if the lock is taken. */
   lock(id: string, lifeMs: number): Promise<(() => Promise<void>) | undefined>
   ping(): Promise<void>
@@ -112,11 +112,11 @@ export function createSessionStore(redis: RedisConnection, seal: Seal, randomId:
     },
     isMarked: async (mark) =>
       (await redis.run(async (commands) => await commands.exists(`${prefix}:used:${digestOf(mark)}`))) > 0,
-    keep: async (id, text, lifeMs) => {
+    putOnce: async (id, text, lifeMs) => {
       const key = keyOfKept(id)
       await redis.run(async (commands) => await commands.set(key, seal.close(text, key, id), 'PX', lifeMs))
     },
-    take: async (id) => {
+    takeOnce: async (id) => {
       const key = keyOfKept(id)
       return await redis.run(async (commands) => {
         const sealed = await commands.get(key)

@@ -26,17 +26,17 @@ export type Choice = Readonly<z.infer<typeof choiceSchema>>
 export const choiceLifeMs = 240_000
 
 /** Returns the content of the cookie. */
-export async function keepChoice(store: Pick<SessionStore, 'keep'>, choice: Choice): Promise<string> {
+export async function keepChoice(store: Pick<SessionStore, 'putOnce'>, choice: Choice): Promise<string> {
   const ticket = randomId()
-  await store.keep(ticket, JSON.stringify(choice), choiceLifeMs)
+  await store.putOnce(ticket, JSON.stringify(choice), choiceLifeMs)
   return ticket
 }
 
 /** Returns the choice once. */
-export async function takeChoice(
-  store: Pick<SessionStore, 'take'>,
+export async function consumeChoice(
+  store: Pick<SessionStore, 'takeOnce'>,
   ticket: string | undefined,
 ): Promise<Choice | undefined> {
-  const text = ticket === undefined ? undefined : await store.take(ticket)
+  const text = ticket === undefined ? undefined : await store.takeOnce(ticket)
   return text === undefined ? undefined : choiceSchema.parse(JSON.parse(text))
 }

@@ -23,7 +23,7 @@ import {
   safeReturnTo,
   sealAttempt,
 } from './attempts.ts'
-import { choiceLifeMs, keepChoice, takeChoice } from './choice.ts'
+import { choiceLifeMs, keepChoice, consumeChoice } from './choice.ts'
 import { type SignInOutcome, completeSignIn, openSession } from './complete.ts'
 import { type LogoutNotice, logoutTokenLifeSeconds } from './logout-token.ts'
 import { type Provider, ProviderUnavailable, findIssuer } from './provider.ts'
@@ -90,7 +90,7 @@ export function signInRoutes(
   })
 
   app.get('/auth/callback', async (request, reply) => {
-    const attempt = takeAttempt(request, reply)
+    const attempt = consumeAttempt(request, reply)
     // The sign-in started with this provider (mix-up attack, RFC 9700 §4.4).
     const provider = attempt === undefined ? undefined : providers.get(attempt.issuer)
     if (attempt === undefined || provider === undefined || !(await store.markOnce(attempt.state, attemptLifeMs))) {
@@ -112,7 +112,7 @@ export function signInRoutes(
       const ticket = parseCookies(request.headers.cookie).get(cookies.choice)
       reply.header('set-cookie', cookies.clear(cookies.choice))
       const body = choiceBody.safeParse(request.body)
-      const choice = await takeChoice(store, ticket)
+      const choice = await consumeChoice(store, ticket)
       const provider = choice === undefined ? undefined : providers.get(choice.issuer)
       if (choice === undefined || provider === undefined || !body.success) {
         deps.count('not_ours')
@@ -145,7 +145,7 @@ export function signInRoutes(
     const { id: idToken } = session.content.tokens
     if (idToken !== undefined) {
       const ticket = randomId()
-      await store.keep(ticket, idToken, signOutLifeMs)
+      await store.putOnce(ticket, idToken, signOutLifeMs)
       reply.header('set-cookie', cookies.set(cookies.signOut, ticket, signOutLifeMs / 1000))
     }
     return { redirect: `${consoleUrl}/auth/provider-logout` }
@@ -154,7 +154,7 @@ export function signInRoutes(
   // The ID token goes from here to the provider, so no page and no script has it.
   app.get('/auth/provider-logout', async (request, reply) => {
     const ticket = parseCookies(request.headers.cookie).get(cookies.signOut)
-    const idToken = ticket === undefined ? undefined : await store.take(ticket)
+    const idToken = ticket === undefined ? undefined : await store.takeOnce(ticket)
     const url = await findProvider(idToken)?.signOutUrl(idToken)
     reply.header('set-cookie', cookies.clear(cookies.signOut))
     return await reply.redirect(url?.href ?? `${consoleUrl}/`, 303)
@@ -241,7 +241,7 @@ export function signInRoutes(
     return [...parseCookies(request.headers.cookie).keys()].filter((name) => name.startsWith(cookies.signIn('')))
   }
 
-  function takeAttempt(request: FastifyRequest, reply: FastifyReply): Attempt | undefined {
+  function consumeAttempt(request: FastifyRequest, reply: FastifyReply): Attempt | undefined {
     const query = callbackQuery.safeParse(request.query)
     if (!query.success) return undefined
     const { state } = query.data

@@ -11,22 +11,22 @@ export interface BlobStore {
   /** End it with `settle` or `discard`. */
   openIncoming(tenantId: string): Promise<IncomingBlob>
   /** Before the transaction, over the network. */
-  offer(blob: PendingBlob): Promise<void>
+  upload(blob: PendingBlob): Promise<void>
   /**
    * Moves settled bytes to their place, durably, or reuses equal bytes. Call it under the blob's lock, after `offer`.
    */
-  place(blob: PendingBlob): Promise<void>
+  moveIntoPlace(blob: PendingBlob): Promise<void>
   /** Call it under the blob's lock, then `finish`. */
   remove(blob: PendingBlob): Promise<void>
   /** Call it after the transaction. */
   finish(blob: PendingBlob, outcome: BlobOutcome): Promise<void>
-  abandon?(blob: PendingBlob): Promise<void>
+  discardPending?(blob: PendingBlob): Promise<void>
   /** A tenant's blobs with a hash that settled before `olderThan` (epoch ms). Finish each one before the next. */
   reopen(blob: Pick<PendingBlob, 'tenantId' | 'sha256'>, olderThan: number): AsyncIterable<PendingBlob>
   read(blob: Pick<PendingBlob, 'tenantId' | 'sha256'>): Promise<Readable>
   /** Of entries that settled before `olderThan` (epoch ms). */
-  listSettling(tenantId: string, olderThan: number): Promise<PendingBlob[]>
-  listUnsettled(olderThan: number): Promise<ReadonlySet<string>>
+  listPending(tenantId: string, olderThan: number): Promise<PendingBlob[]>
+  listTenantsWithPending(olderThan: number): Promise<ReadonlySet<string>>
   /** Deletes incoming files last written before `olderThan` (epoch ms). */
   sweepIncoming(olderThan: number): Promise<number>
   /** Epoch ms. */
@@ -41,7 +41,7 @@ export interface IncomingBlob {
   /** Appends a chunk; call it sequentially. Resolves when the chunk may be reused. */
   write(chunk: Uint8Array): Promise<void>
   /** Makes the bytes durable under their hash. */
-  settle(tenantId: string, sha256: string): Promise<PendingBlob>
+  finalize(tenantId: string, sha256: string): Promise<PendingBlob>
   /** Deletes the bytes. Has no effect after `settle`. */
   discard(): Promise<void>
 }
@@ -77,8 +77,8 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
       const path = join(incoming, randomBytes(16).toString('hex'))
       return createIncomingBlob(await open(path, 'wx', 0o600), path, settling)
     },
-    offer: async (blob) => void settlingPath(blob),
-    place: async (blob) => {
+    upload: async (blob) => void settlingPath(blob),
+    moveIntoPlace: async (blob) => {
       const path = blobPath(blob)
       await makeDurably(dirname(path), blobs)
       try {
@@ -102,7 +102,7 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
       await access(path, constants.R_OK)
       return createReadStream(path)
     },
-    listSettling: async (tenantId, olderThan) => {
+    listPending: async (tenantId, olderThan) => {
       const directoryPath = join(settling, parseName(tenantId, tenantPattern))
       const old = await listOlderThan(directoryPath, olderThan)
       return old.flatMap((entry) => {
@@ -110,7 +110,7 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
         return sha256 === undefined ? [] : [{ tenantId, sha256, entry }]
       })
     },
-    listUnsettled: async (olderThan) => {
+    listTenantsWithPending: async (olderThan) => {
       const tenants = new Set<string>()
       for (const tenant of await tenantsIn(settling)) {
         const old = listOlderThan(join(settling, tenant), olderThan)
@@ -175,7 +175,7 @@ function createIncomingBlob(file: FileHandle, path: string, settling: string): I
       unsyncedBytes += chunk.byteLength
       if (unsyncedBytes >= syncEveryBytes) syncing ??= syncBehind()
     },
-    settle: async (tenantId, sha256) => {
+    finalize: async (tenantId, sha256) => {
       await syncing
       sink.end()
       await finished(sink)

@@ -37,15 +37,15 @@ function reportBlobs(blobs: BlobStore, reporting: Reporting): BlobStore {
   return {
     ...blobs,
     openIncoming: async (tenantId) => reportIncoming(await reporting(blobs.openIncoming(tenantId)), reporting),
-    offer: async (blob) => await reporting(blobs.offer(blob)),
-    place: async (blob) => await reporting(blobs.place(blob)),
+    upload: async (blob) => await reporting(blobs.upload(blob)),
+    moveIntoPlace: async (blob) => await reporting(blobs.moveIntoPlace(blob)),
   }
 }
 
 function reportIncoming(incoming: IncomingBlob, reporting: Reporting): IncomingBlob {
   return {
     write: async (chunk) => await reporting(incoming.write(chunk)),
-    settle: async (tenantId, sha256) => await reporting(incoming.settle(tenantId, sha256)),
+    finalize: async (tenantId, sha256) => await reporting(incoming.finalize(tenantId, sha256)),
     discard: async () => await incoming.discard(),
   }
 }

@@ -44,11 +44,11 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
   return {
     isRemote: true,
     openIncoming: async (tenantId) => createIncomingBlob(objects, spools, parseName(tenantId, tenantPattern)),
-    offer: async (blob) => {
+    upload: async (blob) => {
       await objects.put(namesOf(blob).place, Buffer.alloc(0))
     },
     // Every upload has its own name, so there is nothing to do under the lock.
-    place: async (blob) => void namesOf(blob),
+    moveIntoPlace: async (blob) => void namesOf(blob),
     remove: async (blob) => void namesOf(blob),
     finish: async (blob, outcome) => {
       const { data, settling, place } = namesOf(blob)
@@ -75,7 +75,7 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
       }
       await objects.delete(settling)
     },
-    abandon: async (blob) => {
+    discardPending: async (blob) => {
       const { data, settling, place } = namesOf(blob)
       for (const key of [place, data, settling]) await objects.delete(key)
     },
@@ -103,7 +103,7 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
       }
       throw Object.assign(new Error('the bytes of a blob are not there'), { code: 'ENOENT' })
     },
-    listSettling: async (tenantId, olderThan) => {
+    listPending: async (tenantId, olderThan) => {
       const folder = `settling/${parseName(tenantId, tenantPattern)}/`
       const old: PendingBlob[] = []
       for await (const { key, modifiedAt } of objects.list(folder)) {
@@ -113,7 +113,7 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
       }
       return old
     },
-    listUnsettled: async (olderThan) => {
+    listTenantsWithPending: async (olderThan) => {
       const tenants = new Set<string>()
       for await (const { key, modifiedAt } of objects.list('settling/')) {
         const [, tenantId = ''] = key.split('/')
@@ -173,7 +173,7 @@ function createIncomingBlob(objects: S3Objects, spools: PartSpools, tenantId: st
       sizeBytes += chunk.byteLength
       await spool.write(chunk)
     },
-    settle: async (owner, sha256) => {
+    finalize: async (owner, sha256) => {
       if (owner !== tenantId) throw new Error('a blob settles with the tenant that it was opened for')
       const entry = `${parseName(sha256, hashPattern)}.${random}`
       // Before the bytes are visible, so that a crash leaves no unnamed bytes.

@@ -44,13 +44,18 @@ export function createCompletion(deps: Parts, limits: Limits): Completion {
       const details = { ...upload.details, test_procedures: [...addresses] }
       const evidence = { files: [file], details, procedureIds: ids, uploadId: upload.id, context, requestId }
       try {
-        const { answer: jws, tidy } = await record(deps, evidence, limits.tenantQuotaBytes, async (tx, [receipt]) => {
-          if (receipt === undefined || !(await completeUpload(tx, upload.id, receipt.jws))) {
-            throw problem('conflict', { detail: 'Another request completed the upload. Read its state with HEAD.' })
-          }
-          assertAwaited(raw)
-          return receipt.jws
-        })
+        const { answer: jws, cleanUp: tidy } = await record(
+          deps,
+          evidence,
+          limits.tenantQuotaBytes,
+          async (tx, [receipt]) => {
+            if (receipt === undefined || !(await completeUpload(tx, upload.id, receipt.jws))) {
+              throw problem('conflict', { detail: 'Another request completed the upload. Read its state with HEAD.' })
+            }
+            assertAwaited(raw)
+            return receipt.jws
+          },
+        )
         assembled.delete(upload.id)
         warnOfQuarantine(log, requestId, [file])
         await finishRecording(deps, async () => {
@@ -93,7 +98,7 @@ async function assemble(
       limits,
     )
     if (body.sizeBytes !== upload.length) throw new Error('pieces of an upload are not there')
-    return { fileName, contentType, body, blob: await incoming.settle(tenantId, body.sha256) }
+    return { fileName, contentType, body, blob: await incoming.finalize(tenantId, body.sha256) }
   } finally {
     await incoming.discard()
   }

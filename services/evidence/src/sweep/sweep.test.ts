@@ -14,14 +14,14 @@ async function* one(): AsyncGenerator<PartialUpload> {
 const noBlobs: BlobStore = {
   isRemote: false,
   openIncoming: notHere,
-  offer: notHere,
-  place: notHere,
+  upload: notHere,
+  moveIntoPlace: notHere,
   remove: notHere,
   finish: notHere,
   reopen: none,
   read: notHere,
-  listSettling: notHere,
-  listUnsettled: notHere,
+  listPending: notHere,
+  listTenantsWithPending: notHere,
   sweepIncoming: notHere,
   time: async () => await Promise.resolve(Date.now()),
   assertWritable: notHere,
@@ -63,8 +63,8 @@ function leftovers(count: number) {
   const blobs: BlobStore = {
     ...noBlobs,
     sweepIncoming: async () => await Promise.resolve(0),
-    listUnsettled: async () => await Promise.resolve(new Set([tenantId])),
-    listSettling: async () => await Promise.resolve(all),
+    listTenantsWithPending: async () => await Promise.resolve(new Set([tenantId])),
+    listPending: async () => await Promise.resolve(all),
     remove: async () => await Promise.resolve(),
     finish: async (blob, outcome) => await Promise.resolve(void finished.push([blob, outcome])),
   }
@@ -110,8 +110,8 @@ test('a tenant whose entries cannot be listed does not affect others, and is log
   const unread = Array.from({ length: 3 }, (): string => randomUUID())
   const failing: BlobStore = {
     ...blobs,
-    listUnsettled: async () => await Promise.resolve(new Set([...unread, all[0]?.tenantId ?? ''])),
-    listSettling: async (tenantId) => await (unread.includes(tenantId) ? notHere() : Promise.resolve(all)),
+    listTenantsWithPending: async () => await Promise.resolve(new Set([...unread, all[0]?.tenantId ?? ''])),
+    listPending: async (tenantId) => await (unread.includes(tenantId) ? notHere() : Promise.resolve(all)),
   }
   const { lines, logger } = aLog()
   const parts = { db: answering({ yes: false }), blobs: failing, partials }
@@ -177,7 +177,7 @@ test.each([
     ...blobs,
     time,
     sweepIncoming: async (olderThan) => await Promise.resolve(note(olderThan) - asked.length),
-    listUnsettled: async (olderThan) => {
+    listTenantsWithPending: async (olderThan) => {
       note(olderThan)
       return await Promise.resolve(new Set<string>())
     },

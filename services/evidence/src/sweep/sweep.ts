@@ -44,7 +44,7 @@ export async function sweepRegularly(
   const byRows = [
     async () => {
       const decide = async (blob: PendingBlob) => {
-        logger.info({ event: 'upload_settled', recorded: await settleAbandoned({ db, blobs }, blob) })
+        logger.info({ event: 'upload_settled', recorded: await finalizeAbandoned({ db, blobs }, blob) })
         return true
       }
       await forEachTenant(listUnsettled(blobs, await before(abandonedAfterMs)), decide, {
@@ -115,14 +115,14 @@ async function forEachTenant<T extends { readonly tenantId: string }>(
 
 /** A random order, so that undecidable entries do not block the same tenants forever. */
 async function* listUnsettled(blobs: BlobStore, olderThan: number): AsyncGenerator<PendingBlob> {
-  const tenants = [...(await blobs.listUnsettled(olderThan))]
+  const tenants = [...(await blobs.listTenantsWithPending(olderThan))]
   const from = randomInt(tenants.length + 1)
   yield* listOfEach([...tenants.slice(from), ...tenants.slice(0, from)], async function* ofTenant(tenantId) {
-    yield* await blobs.listSettling(tenantId, olderThan)
+    yield* await blobs.listPending(tenantId, olderThan)
   })
 }
 
-async function settleAbandoned({ db, blobs }: Omit<Parts, 'partials'>, blob: PendingBlob): Promise<boolean> {
+async function finalizeAbandoned({ db, blobs }: Omit<Parts, 'partials'>, blob: PendingBlob): Promise<boolean> {
   const isRecorded = await db.system(async (tx) => {
     await lockAbandoned(tx, blob)
     const isNamed = await isAbandonedRecorded(tx, blob)

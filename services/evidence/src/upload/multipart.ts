@@ -42,7 +42,7 @@ export async function readMultipart(
   let hasMetadata = false
   const streams = new Set<Readable>()
 
-  const takePart = async ({ name, stream, given, encoding, mime }: Part): Promise<void> => {
+  const receivePart = async ({ name, stream, given, encoding, mime }: Part): Promise<void> => {
     const content = decodePart(stream, encoding)
     if (name === metadataName) {
       if (hasMetadata) throw multipartFault('There may be one part `metadata`.')
@@ -79,7 +79,7 @@ export async function readMultipart(
         stream.on('error', () => undefined)
         const part = { name, stream, given, encoding, mime }
         parts += 1
-        turn = turn.then(async () => await takePart(part))
+        turn = turn.then(async () => await receivePart(part))
         turn.catch(reject)
       })
       // Before the parser, which would emit a part although its head is wrong.

@@ -85,7 +85,7 @@ export async function parseUpload(
     const files: ReceivedFile[] = []
     for (const { fileName, contentType: type, body, incoming } of arrived) {
       if (incoming === undefined || body === undefined) throw new Error('a file that was taken is not there')
-      files.push({ fileName, contentType: type, body, blob: await incoming.settle(tenantId, body.sha256) })
+      files.push({ fileName, contentType: type, body, blob: await incoming.finalize(tenantId, body.sha256) })
     }
     return { files, details, procedureIds, isMultipart }
   } catch (error) {

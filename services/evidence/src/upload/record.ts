@@ -26,7 +26,7 @@ export interface NewEvidence {
 
 export interface Recorded<T> {
   readonly answer: T
-  tidy(): Promise<void>
+  cleanUp(): Promise<void>
 }
 
 /**
@@ -44,7 +44,7 @@ export async function record<T>(
   let mayBeRecorded = false
   let reservationId: string | undefined
   try {
-    await Promise.all(files.map(async ({ blob }) => await blobs.offer(blob)))
+    await Promise.all(files.map(async ({ blob }) => await blobs.upload(blob)))
     const room = { bytes: totalBytes, files: files.length, uploadId }
     const reserved = await reserveQuota({ db }, context, room, tenantQuotaBytes)
     reservationId = reserved
@@ -60,7 +60,7 @@ export async function record<T>(
         if (await isBlobRecorded(tx, sha256)) named.add(sha256)
       }
       for (const { blob } of files) {
-        await blobs.place(blob)
+        await blobs.moveIntoPlace(blob)
         // Other bytes in the store may never be recorded.
         outcomes.set(blob, named.has(blob.sha256) ? 'spare' : 'recorded')
         named.add(blob.sha256)
@@ -103,7 +103,7 @@ export async function record<T>(
     })
     return {
       answer,
-      tidy: async () => {
+      cleanUp: async () => {
         const failures: unknown[] = []
         // The first of equal files stays, so order matters.
         for (const [blob, outcome] of outcomes) {
@@ -123,7 +123,7 @@ export async function record<T>(
 
   async function discardUpload(): Promise<void> {
     await cleanup.run(async () => {
-      for (const { blob } of files) await blobs.abandon?.(blob)
+      for (const { blob } of files) await blobs.discardPending?.(blob)
     })
   }
 }

@@ -82,7 +82,7 @@ async function finish<T>(
   answerOf: (receipts: readonly Receipt[]) => T,
 ): Promise<T> {
   const evidence = { files, details, procedureIds, context, requestId, ...(replaces === undefined ? {} : { replaces }) }
-  const { answer, tidy } = await record(deps, evidence, tenantQuotaBytes, async (tx, receipts) => {
+  const { answer, cleanUp: tidy } = await record(deps, evidence, tenantQuotaBytes, async (tx, receipts) => {
     const kept = await keep(tx, answerOf(receipts))
     assertAwaited(raw)
     return kept

@@ -19,7 +19,7 @@ import {
   findMark,
   findWalkEnd,
   listChanges,
-  placeChanges,
+  assignChangePositions,
   walkLength,
 } from './store.ts'
 
@@ -32,7 +32,7 @@ export function changeRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     let walked = await readStretch(db, context, first)
     if (walked.bounds.hasUnplaced) {
       // The response contains everything committed before the request.
-      while (await db.write(context, placeChanges));
+      while (await db.write(context, assignChangePositions));
       walked = await readStretch(db, context, first)
     }
     if (given !== undefined) assertNotExpired(given, walked.bounds, walked.mark)

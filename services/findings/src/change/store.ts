@@ -57,7 +57,7 @@ export async function findBounds(tx: Tx): Promise<FeedBounds> {
 }
 
 /** Returns whether more may be left. */
-export async function placeChanges(tx: Tx): Promise<boolean> {
+export async function assignChangePositions(tx: Tx): Promise<boolean> {
   const [row] = await tx.query<{ more: boolean }>({
     name: 'findings_place_changes',
     text: 'select tenancy.sequence_changes() as more',

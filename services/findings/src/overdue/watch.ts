@@ -1,6 +1,6 @@
 import { type Logger, repeatEvery } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
-import { noteOverdue } from './store.ts'
+import { recordOverdue } from './store.ts'
 
 /** A new day in UTC is noticed within a minute; more than 1,000 take a minute for each further thousand. */
 const everyMs = 60_000
@@ -13,6 +13,6 @@ export function watchOverdue({
   readonly logger: Pick<Logger, 'warn'>
 }): { stop(): Promise<void> } {
   return repeatEvery(everyMs, async () => {
-    await db.system(noteOverdue).catch((error: unknown) => logger.warn({ event: 'overdue_not_noted', err: error }))
+    await db.system(recordOverdue).catch((error: unknown) => logger.warn({ event: 'overdue_not_noted', err: error }))
   })
 }

@@ -9,7 +9,7 @@ import {
   hasUnplacedEntries,
   lockLog,
   insertCheckpoint,
-  placeEntries,
+  assignEntryPositions,
   placeBatch,
 } from './store.ts'
 
@@ -23,7 +23,7 @@ export async function sealLog(
   const [, isWaiting, signed] = await Promise.all([lockLog(tx), hasUnplacedEntries(tx), findSignedEnd(tx)])
   if (!isWaiting) return false
   await verifySignedEnd(signed, { tenantId, checkpoints })
-  const { before, end, count, now } = await placeEntries(tx)
+  const { before, end, count, now } = await assignEntryPositions(tx)
   const today = now.toISOString().slice(0, 10)
   const last = before.recordedAt?.toISOString().slice(0, 10)
   if (last !== undefined && last < today) await sealDays(tx, { tenantId, checkpoints })

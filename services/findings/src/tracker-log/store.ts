@@ -78,7 +78,7 @@ export interface PlacedEntries {
 export const placeBatch = 500
 
 /** Gives committed entries their positions. The end of the log must be locked. */
-export async function placeEntries(tx: Tx): Promise<PlacedEntries> {
+export async function assignEntryPositions(tx: Tx): Promise<PlacedEntries> {
   const [[before], [placed], [end], [clock]] = await Promise.all([
     tx.query<EndRow>(readEnd([])),
     tx.query<{ count: number }>(placeWaiting([placeBatch])),

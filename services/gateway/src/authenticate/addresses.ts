@@ -28,27 +28,27 @@ const unreadableAddress = 'unknown'
  */
 export function createClientAddress(
   trustedProxies: readonly string[],
-  tell: (fault: ForwardedForFault, peer: string) => void = () => undefined,
+  onFault: (fault: ForwardedForFault, peer: string) => void = () => undefined,
 ): (socket: Socket, forwardedFor: string | undefined) => string {
   const isTrusted = createAddressMatcher(trustedProxies)
   const told = new Set<string>()
-  const tellOnce = (fault: ForwardedForFault, peer: string): void => {
+  const reportOnce = (fault: ForwardedForFault, peer: string): void => {
     const which = `${fault} ${peer}`
     if (told.size >= maxLoggedPeers || told.has(which)) return
     told.add(which)
-    tell(fault, peer)
+    onFault(fault, peer)
   }
   return (socket, forwardedFor) => {
     const peer = toPlainAddress(socket.remoteAddress ?? '')
     if (forwardedFor === undefined || forwardedFor.trim() === '') return peer
     if (!isTrusted(peer)) {
-      tellOnce('not_trusted', peer)
+      reportOnce('not_trusted', peer)
       return peer
     }
     const hops = forwardedFor.split(',').map((hop) => withoutPort(hop.trim()))
     for (const hop of hops.toReversed()) {
       if (!isAddress(hop)) {
-        tellOnce('unreadable', peer)
+        reportOnce('unreadable', peer)
         return unreadableAddress
       }
       if (!isTrusted(hop)) return ipaddr.process(hop).toString()

@@ -79,7 +79,7 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
     // INVARIANT: an older record never replaces a newer one. Records of one version are equal, unless one is from
     // before the database's clock was set back.
     if (known !== undefined && isNewer(known.record, record) && !isUselessBeside(known.record, record)) return known
-    if (known === undefined) forgetSome()
+    if (known === undefined) evictSome()
     const entry = { record, principal: keyPrincipal(record), validAt: -1 }
     memory.set(record.hash, entry)
     return entry
@@ -91,7 +91,7 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
   }
 
   /** Least recently used first. */
-  function forgetSome(): void {
+  function evictSome(): void {
     for (let looks = 0; looks < checksPerNew; looks += 1) {
       const oldest = memory.rvalues().next().value
       if (oldest === undefined || isFresh(oldest.record.readAt, databaseClock)) return

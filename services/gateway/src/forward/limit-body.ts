@@ -38,13 +38,13 @@ export function limitBody(request: IncomingMessage, maxBytes: number, withinMs: 
     if (total === 0) body.destroy(new EmptyBodyError())
     else body.push(null)
   }
-  const look = (): void => {
+  const checkProgress = (): void => {
     // A service that paused the body, or a complete one, is not the client's fault.
     const waitsForClient = !request.isPaused() && !request.complete
     if (waitsForClient && total - atLastCheck < leastBytes) body.destroy(new BodyTooSlowError())
     atLastCheck = total
   }
-  const timer = setInterval(() => runAfterPendingReads(look), withinMs)
+  const timer = setInterval(() => runAfterPendingReads(checkProgress), withinMs)
   timer.unref()
   body.on('error', () => undefined)
   request.once('error', (error) => body.destroy(error))

@@ -58,7 +58,7 @@ describe('a limit', () => {
           if (limiter === undefined) throw new Error('no such gateway')
           await Promise.all(
             Array.from({ length: requests }, async () => {
-              const { kind } = await limiter.take(limiter.limitsOf(limiter.caller))
+              const { kind } = await limiter.consume(limiter.limitsOf(limiter.caller))
               const window = Math.floor(clocks.monotonic() / windowMs)
               if (kind === 'allowed') admitted.set(window, (admitted.get(window) ?? 0) + 1)
             }),
@@ -76,8 +76,8 @@ describe('a limit', () => {
     const source = sharedSource(clocks)
     const limiter = createRateLimit({ source, clocks, gateways: () => 4 })
     const limits = limiter.limitsOf(principal(600))
-    for (let sent = 0; sent < 600; sent += 1) expect((await limiter.take(limits)).kind).toBe('allowed')
-    expect((await limiter.take(limits)).kind).toBe('refused')
+    for (let sent = 0; sent < 600; sent += 1) expect((await limiter.consume(limits)).kind).toBe('allowed')
+    expect((await limiter.consume(limits)).kind).toBe('refused')
     // Tokens come in batches: far fewer questions than requests.
     expect(source.calls).toBeLessThan(220)
   })
@@ -87,11 +87,11 @@ describe('a limit', () => {
     clocks.pass(windowMs - (clocks.monotonic() % windowMs))
     const limiter = createRateLimit({ source: sharedSource(clocks), clocks, gateways: () => 1 })
     const limits = limiter.limitsOf(principal(1))
-    expect((await limiter.take(limits)).kind).toBe('allowed')
+    expect((await limiter.consume(limits)).kind).toBe('allowed')
     clocks.pass(windowMs - 1)
-    expect(await limiter.take(limits)).toMatchObject({ kind: 'refused', retryAfterSeconds: 1 })
+    expect(await limiter.consume(limits)).toMatchObject({ kind: 'refused', retryAfterSeconds: 1 })
     clocks.pass(1)
-    expect((await limiter.take(limits)).kind).toBe('allowed')
+    expect((await limiter.consume(limits)).kind).toBe('allowed')
   })
 
   test('has tokens that expire at the end of their window, however late they arrive', async () => {
@@ -112,13 +112,13 @@ describe('a limit', () => {
       gateways: () => 1,
     })
     const limits = limiter.limitsOf(principal(1))
-    const taken = limiter.take(limits)
+    const taken = limiter.consume(limits)
     await settle()
     clocks.pass(20_000)
     gate.resolve()
     expect((await taken).kind).toBe('allowed')
     // It was counted in its own window.
-    expect((await limiter.take(limits)).kind).toBe('refused')
+    expect((await limiter.consume(limits)).kind).toBe('refused')
     expect(source.calls).toBe(2)
   })
 
@@ -127,7 +127,7 @@ describe('a limit', () => {
     const limiter = createRateLimit({ source: sharedSource(clocks), clocks, gateways: () => 1 })
     const keys = [principal(100, 3), principal(100, 3)].map((key) => limiter.limitsOf(key))
     const verdicts = []
-    for (let sent = 0; sent < 4; sent += 1) for (const limits of keys) verdicts.push(await limiter.take(limits))
+    for (let sent = 0; sent < 4; sent += 1) for (const limits of keys) verdicts.push(await limiter.consume(limits))
     expect(verdicts.filter(({ kind }) => kind === 'allowed')).toHaveLength(3)
     expect(verdicts.at(-1)).toMatchObject({ kind: 'refused', bucket: { limit: 3 } })
   })
@@ -145,7 +145,7 @@ describe('a limit', () => {
       const verdicts = []
       for (let sent = 0; sent < requests; sent += 1) {
         for (const limiter of gateways)
-          verdicts.push(await limiter.take(limiter.limitsOf({ ...caller, limits: undefined })))
+          verdicts.push(await limiter.consume(limiter.limitsOf({ ...caller, limits: undefined })))
       }
       return { allowed: verdicts.filter(({ kind }) => kind === 'allowed').length, last: verdicts.at(-1) }
     }
@@ -172,13 +172,13 @@ describe('a limit', () => {
     source.isUp = false
     const limiter = createRateLimit({ source, clocks, gateways: () => 1 })
     const record = keyRecord({ keyLimit: 100, tenantLimit: 3 })
-    for (let sent = 0; sent < 3; sent += 1) await limiter.take(limiter.limitsOf(keyPrincipal(record)))
+    for (let sent = 0; sent < 3; sent += 1) await limiter.consume(limiter.limitsOf(keyPrincipal(record)))
     clocks.pass(windowMs - 1)
     for (let at = 0; at < 1000; at += 1) {
       const other = limiter.limitsOf({ ...principal(100), limitId: `key-${at}`, tenantId: `tenant-${at}` })
-      await limiter.take(other)
+      await limiter.consume(other)
     }
-    const verdict = await limiter.take(limiter.limitsOf(keyPrincipal(record)))
+    const verdict = await limiter.consume(limiter.limitsOf(keyPrincipal(record)))
     expect(verdict).toMatchObject({ kind: 'refused', bucket: { limit: 3 } })
   })
 
@@ -189,7 +189,7 @@ describe('a limit', () => {
     const successor = keyRecord({ keyLimit: 10, tenantLimit: 1000, limitId: old.id })
     const kinds: string[] = []
     for (const caller of Array.from({ length: 6 }, () => [keyPrincipal(old), keyPrincipal(successor)]).flat()) {
-      kinds.push((await limiter.take(limiter.limitsOf(caller))).kind)
+      kinds.push((await limiter.consume(limiter.limitsOf(caller))).kind)
     }
     expect(kinds).toEqual([...Array(10).fill('allowed'), 'refused', 'refused'])
   })
@@ -201,14 +201,14 @@ describe('a limit', () => {
     const limiter = createRateLimit({ source, clocks, gateways: () => 1 })
     const record = keyRecord({ keyLimit: 100, tenantLimit: 3 })
     const [early, late] = [keyPrincipal(record), keyPrincipal(record)]
-    await limiter.take(limiter.limitsOf(early))
+    await limiter.consume(limiter.limitsOf(early))
     clocks.pass(2 * windowMs)
     // Its window is over: what the gateway knows of it is forgotten, and it holds on to it.
     for (let at = 0; at < 1000; at += 1)
       limiter.limitsOf({ ...principal(100), limitId: `key-${at}`, tenantId: `tenant-${at}` })
     const kinds: string[] = []
     for (const caller of [early, late, early, late, early]) {
-      kinds.push((await limiter.take(limiter.limitsOf(caller))).kind)
+      kinds.push((await limiter.consume(limiter.limitsOf(caller))).kind)
     }
     expect(kinds).toEqual(['allowed', 'allowed', 'allowed', 'refused', 'refused'])
   })
@@ -217,7 +217,7 @@ describe('a limit', () => {
     const clocks = fakeClocks()
     const limiter = createRateLimit({ source: sharedSource(clocks), clocks, gateways: () => 1 })
     const record = keyRecord({ keyLimit: 100, tenantLimit: 1000 })
-    await limiter.take(limiter.limitsOf(keyPrincipal(record)))
+    await limiter.consume(limiter.limitsOf(keyPrincipal(record)))
     clocks.pass(2 * windowMs)
     const changed = { ...record, tenantLimit: 2000 }
     const [first, second] = [keyPrincipal(changed), keyPrincipal(changed)].map((caller) => limiter.limitsOf(caller))
@@ -233,8 +233,8 @@ describe('a limit', () => {
     const limits = limiter.limitsOf(principal(600))
     for (let minute = 0; minute < 5; minute += 1) {
       // 2 % of 600, for each of four gateways.
-      for (let sent = 0; sent < 3; sent += 1) expect(limiter.tryTake(limits)).toBe(true)
-      expect(limiter.tryTake(limits)).toBe(false)
+      for (let sent = 0; sent < 3; sent += 1) expect(limiter.tryConsume(limits)).toBe(true)
+      expect(limiter.tryConsume(limits)).toBe(false)
       clocks.pass(windowMs)
     }
     expect(source.calls).toBe(0)
@@ -246,10 +246,10 @@ describe('a limit', () => {
     const limiter = createRateLimit({ source, clocks, gateways: () => 1 })
     const limits = limiter.limitsOf(principal(6000))
     // The free tokens, and some that were fetched.
-    for (let sent = 0; sent < 124; sent += 1) await limiter.take(limits)
+    for (let sent = 0; sent < 124; sent += 1) await limiter.consume(limits)
     const { calls } = source
     expect(calls).toBeGreaterThan(0)
-    expect(limiter.tryTake(limits)).toBe(true)
+    expect(limiter.tryConsume(limits)).toBe(true)
     expect(source.calls).toBe(calls)
   })
 })
@@ -264,7 +264,7 @@ describe('while Redis is unavailable', () => {
     for (let gateway = 0; gateway < 4; gateway += 1) {
       const limiter = createRateLimit({ source, clocks, gateways: () => 4 })
       const limits = limiter.limitsOf(keyPrincipal(record))
-      for (let sent = 0; sent < 100; sent += 1) if ((await limiter.take(limits)).kind === 'allowed') admitted += 1
+      for (let sent = 0; sent < 100; sent += 1) if ((await limiter.consume(limits)).kind === 'allowed') admitted += 1
     }
     expect(admitted).toBe(100)
   })
@@ -275,10 +275,10 @@ describe('while Redis is unavailable', () => {
     const source = sharedSource(clocks)
     const limiter = createRateLimit({ source, clocks, gateways: () => 4 })
     const limits = limiter.limitsOf(principal(100))
-    for (let sent = 0; sent < 20; sent += 1) await limiter.take(limits)
+    for (let sent = 0; sent < 20; sent += 1) await limiter.consume(limits)
     source.isUp = false
     let more = 0
-    while ((await limiter.take(limits)).kind === 'allowed') more += 1
+    while ((await limiter.consume(limits)).kind === 'allowed') more += 1
     expect(more).toBe(5)
   })
 
@@ -288,14 +288,14 @@ describe('while Redis is unavailable', () => {
     source.isUp = false
     const limiter = createRateLimit({ source, clocks, gateways: () => 4 })
     const limits = limiter.limitsOf(principal(1))
-    expect((await limiter.take(limits)).kind).toBe('allowed')
-    expect((await limiter.take(limits)).kind).toBe('refused')
+    expect((await limiter.consume(limits)).kind).toBe('allowed')
+    expect((await limiter.consume(limits)).kind).toBe('refused')
   })
 })
 
 async function admit(limiter: ReturnType<typeof createRateLimit>, limits: Limits): Promise<number> {
   let admitted = 0
-  while ((await limiter.take(limits)).kind === 'allowed') admitted += 1
+  while ((await limiter.consume(limits)).kind === 'allowed') admitted += 1
   return admitted
 }
 

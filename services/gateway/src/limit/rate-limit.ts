@@ -51,9 +51,9 @@ export interface RateLimit {
   /** Use them in the same tick. HOT PATH. */
   limitsOf(caller: Caller): Limits
   /** HOT PATH: no I/O. */
-  tryTake(limits: Limits): boolean
+  tryConsume(limits: Limits): boolean
   /** Fetches more tokens if necessary. */
-  take(limits: Limits): Promise<Verdict>
+  consume(limits: Limits): Promise<Verdict>
   /** 1 while Redis counts. */
   limitShare(): number
 }
@@ -87,7 +87,7 @@ export function createRateLimit(options: {
   const { source, clocks } = options
   const gateways = (): number => Math.max(1, options.gateways() ?? unknownGateways)
   const shareOf = ({ limit }: Bucket): number => Math.ceil(limit / gateways())
-  const freeOf = ({ limit }: Bucket): number => Math.floor(limit / freeShare / gateways())
+  const freeTokensOf = ({ limit }: Bucket): number => Math.floor(limit / freeShare / gateways())
   const buckets = {
     api_key: new Map<string, Bucket>(),
     user: new Map<string, Bucket>(),
@@ -106,7 +106,7 @@ export function createRateLimit(options: {
     const name = nameAmong({ kind, tenantId, id })
     const known = buckets[kind].get(name)
     if (known !== undefined && known.limit === limit) return known
-    forgetSome()
+    evictSome()
     const bucket: Bucket = {
       kind,
       tenantId,
@@ -138,7 +138,7 @@ export function createRateLimit(options: {
     return policy
   }
 
-  function forgetSome(): void {
+  function evictSome(): void {
     const now = clocks.monotonic()
     for (let looks = 0; looks < checksPerNew; looks += 1) {
       hand = hand + 1 < all.length ? hand + 1 : 0
@@ -183,7 +183,7 @@ export function createRateLimit(options: {
   function isEmpty(bucket: Bucket, now: number): boolean {
     // HOT PATH: tokens end before the window does, so the window needs no check.
     if (now < bucket.windowEnds) return bucket.tokens === 0
-    if (now < bucket.windowOver || freeOf(bucket) === 0) return true
+    if (now < bucket.windowOver || freeTokensOf(bucket) === 0) return true
     startOwnWindow(bucket, now)
     return false
   }
@@ -207,7 +207,7 @@ export function createRateLimit(options: {
     try {
       lease = await source.lease(nameOf(bucket), bucket.limit, bucket.batch + bucket.owed)
     } catch {
-      takeShare(bucket, sent)
+      useOwnShare(bucket, sent)
       return
     }
     const received = clocks.monotonic()
@@ -225,7 +225,7 @@ export function createRateLimit(options: {
   }
 
   /** Redis receives the count later. */
-  function takeShare(bucket: Bucket, now: number): void {
+  function useOwnShare(bucket: Bucket, now: number): void {
     if (now >= bucket.windowEnds) startOwnWindow(bucket, now)
     enforce(bucket, shareOf(bucket))
     bucket.failedAt = now
@@ -252,7 +252,7 @@ export function createRateLimit(options: {
   function startOwnWindow(bucket: Bucket, now: number): void {
     startWindow(bucket)
     if (!source.isHealthy()) enforce(bucket, shareOf(bucket))
-    const free = Math.min(freeOf(bucket), bucket.effectiveLimit)
+    const free = Math.min(freeTokensOf(bucket), bucket.effectiveLimit)
     bucket.tokens = free
     bucket.owed = free
     bucket.left = bucket.effectiveLimit - free
@@ -272,7 +272,7 @@ export function createRateLimit(options: {
     return people !== undefined && isEmpty(tenant, now) && isSpent(tenant, now) ? people : tenant
   }
 
-  function tryTake(limits: Limits): boolean {
+  function tryConsume(limits: Limits): boolean {
     const now = clocks.monotonic()
     const { principal } = limits
     const shared = sourceOf(limits, now)
@@ -298,15 +298,15 @@ export function createRateLimit(options: {
       )
       return caller.limits
     },
-    tryTake,
-    take: async ({ principal, tenant, people }) => {
+    tryConsume,
+    consume: async ({ principal, tenant, people }) => {
       for (;;) {
         const limits = combineLimits(
           () => findCurrent(principal),
           () => findCurrent(tenant),
           people === undefined ? undefined : () => findCurrent(people),
         )
-        if (tryTake(limits)) return { kind: 'allowed' }
+        if (tryConsume(limits)) return { kind: 'allowed' }
         const now = clocks.monotonic()
         const refusal = refusalOf(limits, now)
         if (refusal !== undefined) return refusal

@@ -41,10 +41,10 @@ export function readHeaders(rawHeaders: readonly string[]): ClientHeaders {
       case 'strip':
         break
       case 'signed':
-        if (!keepSigned(signed, use.name, value)) duplicate = use.name
+        if (!setSigned(signed, use.name, value)) duplicate = use.name
         break
       case 'read':
-        if (!keepRead(read, use.name, value)) duplicate = use.name
+        if (!setRead(read, use.name, value)) duplicate = use.name
         break
       default:
         use satisfies never
@@ -57,7 +57,7 @@ export function readHeaders(rawHeaders: readonly string[]): ClientHeaders {
   return { passed, signed, read, duplicate }
 }
 
-function keepSigned(signed: Signed, name: SignedHeader, value: string): boolean {
+function setSigned(signed: Signed, name: SignedHeader, value: string): boolean {
   switch (name) {
     case 'content-type':
       if (signed['content-type'] !== undefined) return false
@@ -85,7 +85,7 @@ function keepSigned(signed: Signed, name: SignedHeader, value: string): boolean 
 }
 
 /** False if a single-valued header is repeated. */
-function keepRead(read: Read, name: ReadHeader, value: string): boolean {
+function setRead(read: Read, name: ReadHeader, value: string): boolean {
   switch (name) {
     case 'authorization':
       if (read.authorization !== undefined) return false

@@ -50,7 +50,7 @@ const overlapWithoutWaitMs = 2 * leaseMs
 const firstVersion = 1
 
 export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enforcer'>): void {
-  contractRoute(app, createApiKey, async ({ body, context, answer, keepRefusal }) => {
+  contractRoute(app, createApiKey, async ({ body, context, answer, storeRefusal }) => {
     const actor = actorOf(context)
     const label = assertAllowed(decideText('/label', body.label))
     const note = body.note === undefined ? null : assertAllowed(decideText('/note', body.note))
@@ -68,7 +68,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
       const created = await insertKey(tx, context.tenantId, { ...made, createdAt: policy.now, expiresAt }, actor)
       // A limit that was set since the policy was read.
       if (policy.mostKeys === null && (await lockMostKeys(tx)) !== null) throw policyChanged()
-      await keepRefusal(tx, alreadyCreatedDetail(created.id))
+      await storeRefusal(tx, alreadyCreatedDetail(created.id))
       return created
     })
     answer.header('cache-control', 'no-store')
@@ -185,7 +185,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     return toApiKey(key)
   })
 
-  contractRoute(app, rotateApiKey, async ({ params, body, context, answer, raw, log, keepRefusal }) => {
+  contractRoute(app, rotateApiKey, async ({ params, body, context, answer, raw, log, storeRefusal }) => {
     const actor = actorOf(context)
     const overlap = body?.overlap ?? '24h'
     const overlapMs = assertAllowed(decideOverlap(overlap))
@@ -273,7 +273,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
             const pending = { tenantId: context.tenantId, keyId: current.id, successorId: created.id, overlap }
             await setPendingOverlap(tx, pending)
           }
-          await keepRefusal(tx, alreadyCreatedDetail(created.id))
+          await storeRefusal(tx, alreadyCreatedDetail(created.id))
           return { old: ended, successor: created }
         }),
       raw.headers['idempotency-key'] === undefined ? mayBeRotated : mayBeRotatedOnce,

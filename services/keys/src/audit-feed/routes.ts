@@ -2,20 +2,20 @@ import { listAuditEvents as listRoute } from '@postern/contracts'
 import { type App, type RequestInfo, problem, storedList } from '@postern/service-kit'
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
-import { countAuditEvents, hasEventAt, hasUnplaced, listAuditEvents, placeEvents, placeOf } from './store.ts'
+import { countAuditEvents, hasEventAt, hasUnplaced, listAuditEvents, assignEventPositions, placeOf } from './store.ts'
 
 export function feedRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   /** A response contains everything that was committed before its request. */
-  const placeAll = async (context: RequestInfo['context']): Promise<void> => {
+  const assignAllPositions = async (context: RequestInfo['context']): Promise<void> => {
     if (!(await db.read(context, hasUnplaced))) return
-    while (await db.write(context, placeEvents));
+    while (await db.write(context, assignEventPositions));
   }
 
   storedList(app, listRoute, {
     source: db,
     key: () => positionSchema,
     asked: async ({ query, context }) => {
-      await placeAll(context)
+      await assignAllPositions(context)
       const { after } = query
       if (after !== undefined && !(await db.read(context, async (tx) => await hasEventAt(tx, placeOf(after))))) {
         throw problem('cursor_expired', {

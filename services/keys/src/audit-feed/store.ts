@@ -24,7 +24,7 @@ export async function hasUnplaced(tx: Tx): Promise<boolean> {
 }
 
 /** Gives committed events their positions. Returns whether more may be left. */
-export async function placeEvents(tx: Tx): Promise<boolean> {
+export async function assignEventPositions(tx: Tx): Promise<boolean> {
   const [row] = await tx.query<{ more: boolean }>(sequence([]))
   return row?.more ?? false
 }
@@ -33,7 +33,7 @@ const expired = statement('keys_note_expired', 'select keys.note_expired($1)')
 const maintain = statement('keys_maintain_audit_events', 'select tenancy.maintain_audit_events($1)')
 
 /** Notes keys that have expired since the last call. */
-export async function noteExpired(tx: Tx, most: number): Promise<void> {
+export async function recordExpired(tx: Tx, most: number): Promise<void> {
   await tx.execute(expired([most]))
 }
 

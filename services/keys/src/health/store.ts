@@ -32,6 +32,6 @@ export async function reviewKeys(tx: Tx, limit: number): Promise<boolean> {
   return row?.has_reviewed === true
 }
 
-export async function noteExpiring(tx: Tx): Promise<void> {
+export async function recordExpiring(tx: Tx): Promise<void> {
   await tx.execute({ name: 'keys_note_expiring', text: 'select keys.note_expiring()', values: [] })
 }

@@ -11,7 +11,7 @@ interface IdleKey {
 }
 
 /** Announces keys that the policy is about to revoke. Served by api_key_last_used. */
-export async function noteIdle(tx: Tx): Promise<void> {
+export async function recordIdle(tx: Tx): Promise<void> {
   await tx.execute({ name: 'keys_note_idle', text: 'select keys.note_idle()', values: [] })
 }
 

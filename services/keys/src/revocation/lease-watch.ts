@@ -38,10 +38,10 @@ interface GrantObservation {
   readonly since: number
 }
 
-const lookEveryMs = 4
+const pollEveryMs = 4
 const afterFailureMs = 50
 /** Used while no revoke waits. */
-const idleLookMs = 1000
+const idlePollMs = 1000
 /** Bounds the table, which grows with each process start. */
 export const forgetAfterMs = 10 * 60 * 1000
 
@@ -55,19 +55,19 @@ export function openLeaseWatch({
 }): LeaseWatch {
   const waiters = new Set<Waiter>()
   let observations = new Map<string, GrantObservation>()
-  let looking: Promise<void> | undefined
+  let polling: Promise<void> | undefined
   let wake: (() => void) | undefined
   let isDue = false
 
-  async function look(): Promise<void> {
+  async function poll(): Promise<void> {
     while (waiters.size > 0) {
       // A revoke that starts during the query may have committed after its snapshot, so the next query serves it.
       const served = [...waiters]
       isDue = false
-      let pauseMs = lookEveryMs
+      let pauseMs = pollEveryMs
       try {
         const leases = await db.system(readGrants)
-        const at = note(leases)
+        const at = observeGrants(leases)
         for (const waiter of served) resolveIfApplied(waiter, leases, at)
       } catch {
         // Each waiter's own time limit reports 'unconfirmed'.
@@ -78,7 +78,7 @@ export function openLeaseWatch({
   }
 
   /** Records since when each grant is unchanged, and returns the time at which the rows are judged. */
-  function note(leases: readonly GrantRow[]): number {
+  function observeGrants(leases: readonly GrantRow[]): number {
     const at = now()
     const seen = leases.map(({ gateway, grant }): [string, GrantObservation] => {
       const known = observations.get(gateway)
@@ -111,24 +111,24 @@ export function openLeaseWatch({
   }
 
   /** Detects gateways that died before a revoke starts. */
-  async function lookIdly(): Promise<void> {
+  async function pollWhileIdle(): Promise<void> {
     try {
       const leases = await db.system(readGrants)
-      const at = note(leases)
+      const at = observeGrants(leases)
       const gone = leases.filter(({ gateway }) => getQuietMs(gateway, at) >= forgetAfterMs)
       if (gone.length > 0) await db.system(async (tx) => await forgetLeases(tx, gone))
     } catch {}
   }
 
-  let idling: Promise<void> | undefined
-  const idle = (): void => {
+  let idlePolling: Promise<void> | undefined
+  const startIdlePoll = (): void => {
     if (waiters.size > 0) return
-    idling ??= lookIdly().finally(() => {
-      idling = undefined
+    idlePolling ??= pollWhileIdle().finally(() => {
+      idlePolling = undefined
     })
   }
-  idle()
-  const idleTimer = setInterval(idle, idleLookMs)
+  startIdlePoll()
+  const idleTimer = setInterval(startIdlePoll, idlePollMs)
   idleTimer.unref()
 
   async function pause(milliseconds: number): Promise<void> {
@@ -161,8 +161,8 @@ export function openLeaseWatch({
       }
       waiters.add(waiter)
       pollNow()
-      looking ??= look().finally(() => {
-        looking = undefined
+      polling ??= poll().finally(() => {
+        polling = undefined
       })
       return await promise
     },
@@ -171,8 +171,8 @@ export function openLeaseWatch({
       clearInterval(idleTimer)
       for (const waiter of waiters) waiter.finish(undefined)
       pollNow()
-      await looking
-      await idling
+      await polling
+      await idlePolling
     },
   }
 }

@@ -1,7 +1,7 @@
 import { type LeaseAnswer, type LeaseRequest, leaseMs } from '@postern/contracts/internal'
 import type { TenantDb } from '@postern/tenant-db'
 import type { LeaseWatch } from './lease-watch.ts'
-import { countLeases, noteLateUsage, readLog, renewLease } from './store.ts'
+import { countLeases, recordLateUsage, readLog, renewLease } from './store.ts'
 
 /** About 0.6 MB. A gateway that lags further requests the rest before it gets a lease. */
 const maxEntries = 5000
@@ -15,7 +15,7 @@ export async function answerLease(
   { gateway, name, cursor, mark, counts, usageIsLate }: LeaseRequest,
   limit: number = maxEntries,
 ): Promise<LeaseAnswer> {
-  if (usageIsLate === true) await db.system(noteLateUsage)
+  if (usageIsLate === true) await db.system(recordLateUsage)
   const granted =
     cursor !== null && (await db.system(async (tx) => await renewLease(tx, { gateway, name, cursor, mark, leaseMs })))
   // A pending revoke may be waiting for the entries that this gateway acknowledged.

@@ -43,7 +43,7 @@ export async function renewLease(
 }
 
 /** No use before now is known for certain: a gateway has uses that it could not report. */
-export async function noteLateUsage(tx: Tx): Promise<void> {
+export async function recordLateUsage(tx: Tx): Promise<void> {
   await tx.execute({ name: 'keys_note_late_usage', text: 'select keys.note_late_usage()', values: [] })
 }
 

@@ -33,7 +33,7 @@ export function canNeverBeStored(cause: unknown): boolean {
 }
 
 /** Writes missing events for counted denials and returns their number. */
-export async function notePendingDenials(tx: Tx, limit: number): Promise<number> {
+export async function recordPendingDenials(tx: Tx, limit: number): Promise<number> {
   const [row] = await tx.query<{ noted: number }>({
     name: 'keys_note_pending_denials',
     text: 'select keys.note_pending_denials($1) as noted',

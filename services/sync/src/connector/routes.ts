@@ -15,7 +15,7 @@ import { recordAuditEvent } from '../audit/store.ts'
 import type { Deps } from '../deps.ts'
 import { configurationOf, etagOf } from '../etag.ts'
 import { allowWork, disallowWork, supersedeRuns } from '../run/store.ts'
-import { tidyEndedRuns } from '../run/tidy.ts'
+import { deleteEndedRuns } from '../run/delete-ended-runs.ts'
 import { nextRun } from '../schedule/next-run.ts'
 import { SealError, rewrapSecret, sealSecret } from '../secret/seal.ts'
 import { findSecretsToSetAgain } from './destination.ts'
@@ -47,7 +47,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
   listRoute(app, deps)
 
   contractRoute(app, createConnector, async (input) => {
-    const { body, context, answer, keepRefusal } = input
+    const { body, context, answer, storeRefusal } = input
     const setup = { ...body, given: { mapping: true, config: true }, secretNames: Object.keys(body.secrets) }
     refuse([...keyFaults(body.key), ...setupFaults(setup, sources, { now: now(), wordsOf })])
     if (reservedKeys.has(body.key)) throw takenProblem()
@@ -64,7 +64,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
           await allowWork(tx, id)
           await queue.sendSchedule(tx, id, due)
         }
-        await keepRefusal(tx, `The connector was already created: ${id}.`)
+        await storeRefusal(tx, `The connector was already created: ${id}.`)
         await recordAuditEvent(tx, input, auditOf('created', { id, name: body.name }))
         return await present(tx, id)
       })
@@ -146,7 +146,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
         mayBeRetired = true
         return { connectorId: connector.id, runIds }
       })
-      await tidyEndedRuns(deps, { context, requestId, log }, ended)
+      await deleteEndedRuns(deps, { context, requestId, log }, ended)
     } catch (error) {
       // If the outcome cannot be looked up either, repeating the request shows it.
       const isThere = async (): Promise<boolean> =>

@@ -32,10 +32,10 @@ export async function withdrawSource(
   if (first === 1) return { telling: second, undo: async () => undefined }
   const { tenantId, assertion, label } = context
   const caller = { tenantId, assertion, runId: connectorId, connectorId, label, requestId }
-  const tell = async (telling: number, retired: boolean): Promise<void> =>
+  const setRetired = async (telling: number, retired: boolean): Promise<void> =>
     await universe.retireSource(caller, { telling, retired })
   const undo = async (): Promise<void> =>
-    await tell(second, false).catch((error: unknown) => {
+    await setRetired(second, false).catch((error: unknown) => {
       log.warn({
         event: 'connector_withdrawal_not_undone',
         request_id: requestId,
@@ -44,7 +44,7 @@ export async function withdrawSource(
       })
     })
   try {
-    await tell(first, true)
+    await setRetired(first, true)
   } catch (error) {
     // The universe may have applied it and only the answer was lost.
     await undo()

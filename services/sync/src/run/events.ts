@@ -15,17 +15,17 @@ const streamMs = 50_000
 /** Server-sent events (WHATWG HTML §9.2): the run after each change, until it ends. */
 export function runEventRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   contractRoute(app, followRun, async ({ params, context, answer, raw }) => {
-    const look = async () => {
+    const readRun = async () => {
       context.share?.releaseRows()
       return await db.read(context, async (tx) => await findRun(tx, params.id))
     }
-    const first = await look()
+    const first = await readRun()
     if (first === undefined) throw problem('not_found')
     answer.header('cache-control', 'no-store')
     answer.header('x-accel-buffering', 'no')
     const gone = new AbortController()
     raw.raw.once('close', () => gone.abort())
-    const events = raw.method === 'HEAD' ? [] : follow(first, look, gone.signal)
+    const events = raw.method === 'HEAD' ? [] : follow(first, readRun, gone.signal)
     return new StreamedAnswer('text/event-stream; charset=utf-8', Readable.from(events, { objectMode: false }))
   })
 }

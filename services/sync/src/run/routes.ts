@@ -38,7 +38,7 @@ import type { ImportCaller } from '../push/import-caller.ts'
 import { assertMayBeTable } from '../upload/media-type.ts'
 import { receiveUpload } from '../upload/receive.ts'
 import { movesOf } from './rules.ts'
-import { tidyEndedRuns } from './tidy.ts'
+import { deleteEndedRuns } from './delete-ended-runs.ts'
 import { deleteAbandonedUploads, deleteUpload } from '../upload/store.ts'
 import { actorOf } from './actor.ts'
 import { countErrors, listErrors } from './error-store.ts'
@@ -266,7 +266,7 @@ function decisionRoutes(app: App, deps: Parts): void {
       return { before: found, run: await keep(tx, await present(tx, params.id)) }
     })
     if (run.status === 'cancelled' && before.connector_id !== null) {
-      await tidyEndedRuns(deps, input, { connectorId: before.connector_id, runIds: [run.id] })
+      await deleteEndedRuns(deps, input, { connectorId: before.connector_id, runIds: [run.id] })
     }
     return run
   })

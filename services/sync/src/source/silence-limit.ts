@@ -20,12 +20,12 @@ export async function withSilenceLimit<T>(
   { maxMs, signal, end, tooSlow }: SilenceLimit,
 ): Promise<T> {
   const { promise: ended, reject } = Promise.withResolvers<never>()
-  const giveUp = (reason: unknown): void => {
+  const abort = (reason: unknown): void => {
     end()
     reject(reason)
   }
-  const onAbort = (): void => giveUp(signal.reason)
-  const timer = setTimeout(() => giveUp(new SourceReadError('source_too_slow', tooSlow, { retryable: true })), maxMs)
+  const onAbort = (): void => abort(signal.reason)
+  const timer = setTimeout(() => abort(new SourceReadError('source_too_slow', tooSlow, { retryable: true })), maxMs)
   signal.addEventListener('abort', onAbort, { once: true })
   try {
     const answered = suppressUnhandledRejection(answer)

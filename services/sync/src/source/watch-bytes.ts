@@ -20,7 +20,7 @@ export function watchBytes(
 ): ByteWatch {
   let before = 0
   let failure: SourceReadError | undefined
-  const look = (): number => {
+  const checkBytes = (): number => {
     const read = connection()?.bytesRead ?? before
     if (failure === undefined && read > maxBytes) {
       failure = new SourceReadError('source_too_large', `the source has more than ${maxBytes} bytes: export less`)
@@ -31,11 +31,11 @@ export function watchBytes(
     if (failure !== undefined) connection()?.destroy()
     return read
   }
-  const looking = setInterval(look, pollEveryMs)
+  const looking = setInterval(checkBytes, pollEveryMs)
   looking.unref()
   return {
     page: () => {
-      const read = look()
+      const read = checkBytes()
       if (failure !== undefined) throw failure
       const bytes = read - before
       before = read

@@ -6,7 +6,7 @@ import { ImportConflictError, type Imports } from '../import/imports.ts'
 import { errorsARun, countErrorsLeft, insertErrors } from '../run/error-store.ts'
 import { type RunLease, RunCancelledError, RunRefusedError } from './run-lease.ts'
 import { copyErrors } from './plan.ts'
-import { type Outcome, type Progress, type Tx, noteOutcome } from './store.ts'
+import { type Outcome, type Progress, type Tx, recordOutcome } from './store.ts'
 
 /** Throws RunRefusedError if any remaining change differs from the reviewed one. */
 export async function assertNotStale(lease: RunLease, imports: Imports): Promise<void> {
@@ -98,7 +98,7 @@ export async function endRun(
   end: (tx: Tx) => Promise<{ readonly status: Run['status']; readonly failure?: Progress['failure'] }>,
 ): Promise<void> {
   await lease.commitStep(async (tx) => {
-    await noteOutcome(tx, lease.connector.id, lease.run.rollbackOf === null ? outcome : 'unknown')
+    await recordOutcome(tx, lease.connector.id, lease.run.rollbackOf === null ? outcome : 'unknown')
     const { status, failure } = await end(tx)
     return failure === undefined ? { status } : { status, failure }
   })

@@ -78,12 +78,12 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
       return end
     })
     parts.ended(end.status)
-    await tidyUp(parts, lease, attempt.signal)
+    await cleanUp(parts, lease, attempt.signal)
     return
   }
   parts.ended(lease.status)
   logger.info({ event: 'sync_run_ended', run_id: runId, connector: lease.connector.key, counts: lease.counts })
-  await tidyUp(parts, lease, attempt.signal)
+  await cleanUp(parts, lease, attempt.signal)
 }
 
 export async function endLostRun(parts: WorkerParts, runId: string): Promise<void> {
@@ -93,7 +93,7 @@ export async function endLostRun(parts: WorkerParts, runId: string): Promise<voi
   await settle(parts, lease, true)
   await endRun(lease, 'fails', async () => ({ status: 'failed', failure: { code: 'worker_lost', message } }))
   parts.ended('failed')
-  await tidyUp(parts, lease)
+  await cleanUp(parts, lease)
 }
 
 /**
@@ -248,7 +248,7 @@ function toWarning(failure: SourceReadError): RowError {
 const defaultClearWithinMs = 20_000
 
 /** Deletes what an ended run no longer needs. Each transaction gets its own assertion. */
-async function tidyUp(parts: WorkerParts, lease: RunLease, signal?: AbortSignal): Promise<void> {
+async function cleanUp(parts: WorkerParts, lease: RunLease, signal?: AbortSignal): Promise<void> {
   const { workerDb, logger } = parts
   const { run, connector } = lease
   try {

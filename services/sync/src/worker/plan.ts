@@ -6,7 +6,7 @@ import { type RowError, countErrorsLeft, insertErrors } from '../run/error-store
 import { breachesOf } from '../run/rules.ts'
 import { type RunLease, RunRefusedError } from './run-lease.ts'
 import type { Staged } from './read-source.ts'
-import { noteOutcome } from './store.ts'
+import { recordOutcome } from './store.ts'
 
 /**
  * Compares the staged rows. `hashes`: known hashes, or null if all rows were sent. Undefined: read the source again without
@@ -91,7 +91,7 @@ export async function decidePlan(
       ...(keyless > 0 && missing > 0 ? [keylessRowsError(keyless, keyField)] : []),
       ...(drafts > 0 ? [draftsRemainError(drafts, statusField)] : []),
     ])
-    if (status !== 'applying') await noteOutcome(tx, connector.id, 'works')
+    if (status !== 'applying') await recordOutcome(tx, connector.id, 'works')
     const unchanged = Math.max(0, valid - created - (changed - gone))
     const counts = { fetched, valid, invalid: plan.invalid, created, updated, moved, reactivated, deactivated, missing }
     return { status, counts: { ...counts, unchanged }, breaches, diffHash: plan.diff_hash }

@@ -184,6 +184,6 @@ const fail = statement(
 export type Outcome = 'works' | 'fails' | 'unknown'
 
 /** Counts failures in a row; at the fifth the connector is in error. */
-export async function noteOutcome(tx: Tx, connectorId: string, outcome: Outcome): Promise<void> {
+export async function recordOutcome(tx: Tx, connectorId: string, outcome: Outcome): Promise<void> {
   if (outcome !== 'unknown') await tx.execute(outcome === 'fails' ? fail([connectorId]) : succeed([connectorId]))
 }

@@ -57,7 +57,7 @@ export function useRun(id: string): {
     if (!isWaiting) return
     // An earlier read must not overwrite a decision.
     const abort = new AbortController()
-    const look = () => {
+    const refresh = () => {
       if (document.visibilityState !== 'visible') return
       getRun(id, { signal: abort.signal, isByItself: true }).then(
         (value) => {
@@ -66,12 +66,12 @@ export function useRun(id: string): {
         () => undefined,
       )
     }
-    const timer = setInterval(look, lookEveryMs)
-    document.addEventListener('visibilitychange', look)
+    const timer = setInterval(refresh, lookEveryMs)
+    document.addEventListener('visibilitychange', refresh)
     return () => {
       abort.abort()
       clearInterval(timer)
-      document.removeEventListener('visibilitychange', look)
+      document.removeEventListener('visibilitychange', refresh)
     }
   }, [id, isWaiting])
 

@@ -35,7 +35,7 @@ export function useFollowed<T>(
 
   useEffect(() => {
     if (pause === undefined) return
-    const look = () => {
+    const refresh = () => {
       if (looking.current !== undefined || document.visibilityState !== 'visible') return
       const abort = new AbortController()
       looking.current = abort
@@ -48,12 +48,12 @@ export function useFollowed<T>(
         },
       )
     }
-    const timer = setInterval(look, pause)
-    document.addEventListener('visibilitychange', look)
+    const timer = setInterval(refresh, pause)
+    document.addEventListener('visibilitychange', refresh)
     return () => {
       stopLooking()
       clearInterval(timer)
-      document.removeEventListener('visibilitychange', look)
+      document.removeEventListener('visibilitychange', refresh)
     }
   }, [load, pause, set, stopLooking])
   return { resource, reload, set }

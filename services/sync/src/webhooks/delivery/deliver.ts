@@ -10,8 +10,8 @@ import {
   type Target,
   findTarget,
   listDue,
-  noteFailure,
-  noteSuccess,
+  recordFailure,
+  recordSuccess,
   pauseEndpoint,
   recordOutcomes,
 } from './store.ts'
@@ -59,7 +59,7 @@ export async function deliver(parts: DeliveryParts, endpointId: string, signal: 
   if (signers === undefined) {
     const error = 'The secret cannot be decrypted any more. Replace it.'
     const failure = { retryInSeconds: endpointPauseSeconds(target.failures), error, giveUpAfterDays: webhookRetryDays }
-    await read(async (tx) => await noteFailure(tx, endpointId, failure))
+    await read(async (tx) => await recordFailure(tx, endpointId, failure))
     return
   }
   const recipients = recipientsOf(target.url)
@@ -163,7 +163,7 @@ const gone = 410
 /** Returns whether the endpoint works. */
 async function recordEndpoint(
   { logger, metrics }: DeliveryParts,
-  tx: Parameters<typeof noteSuccess>[0],
+  tx: Parameters<typeof recordSuccess>[0],
   {
     endpointId,
     tenantId,
@@ -171,10 +171,10 @@ async function recordEndpoint(
   }: { readonly endpointId: string; readonly tenantId: string; readonly failures: number },
   sent: readonly Sent[],
 ): Promise<boolean> {
-  if (sent.some(({ result }) => result.error === null)) return await noteSuccess(tx, endpointId)
+  if (sent.some(({ result }) => result.error === null)) return await recordSuccess(tx, endpointId)
   const last = sent.findLast(({ result }) => result.ownState === undefined)?.result
   if (last === undefined || last.error === null) return sent.length > 0
-  const isFinal = await noteFailure(tx, endpointId, {
+  const isFinal = await recordFailure(tx, endpointId, {
     retryInSeconds: endpointPauseSeconds(failures),
     error: last.error,
     giveUpAfterDays: webhookRetryDays,
@@ -191,7 +191,7 @@ async function recordEndpoint(
 }
 
 /** Tells administrators at the other endpoints that this one was paused. */
-async function notifyOthers(tx: Parameters<typeof noteSuccess>[0], endpointId: string): Promise<void> {
+async function notifyOthers(tx: Parameters<typeof recordSuccess>[0], endpointId: string): Promise<void> {
   const type = 'webhook.paused'
   const others = (await listSubscribers(tx)).filter(({ id, events }) => id !== endpointId && isSubscribed(events, type))
   if (others.length === 0) return

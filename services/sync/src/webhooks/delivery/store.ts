@@ -139,11 +139,11 @@ const noteWorking = statement(
 )
 
 /** Returns false if the endpoint is no longer enabled. */
-export async function noteSuccess(tx: Tx, endpointId: string): Promise<boolean> {
+export async function recordSuccess(tx: Tx, endpointId: string): Promise<boolean> {
   return (await tx.execute(noteWorking([endpointId]))) > 0
 }
 
-const noteFailing = statement(
+const recordFailing = statement(
   'sync_webhook_fails',
   `update sync.webhook_endpoint e
   set
@@ -154,7 +154,7 @@ const noteFailing = statement(
 )
 
 /** Returns whether the endpoint has failed for so long that it must be paused. */
-export async function noteFailure(
+export async function recordFailure(
   tx: Tx,
   endpointId: string,
   {
@@ -164,7 +164,7 @@ export async function noteFailure(
   }: { readonly retryInSeconds: number; readonly error: string; readonly giveUpAfterDays: number },
 ): Promise<boolean> {
   const [row] = await tx.query<{ is_given_up: boolean }>(
-    noteFailing([endpointId, retryInSeconds, error, giveUpAfterDays]),
+    recordFailing([endpointId, retryInSeconds, error, giveUpAfterDays]),
   )
   return row?.is_given_up ?? false
 }

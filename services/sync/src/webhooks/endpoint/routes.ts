@@ -39,7 +39,7 @@ export function webhookRoutes(app: App, { db, queue, outbound, secretRing, maile
     await queue.sendWebhookFeed(tx, workId, 0)
   }
 
-  contractRoute(app, createWebhook, async ({ body, context, answer, keepRefusal, log }) => {
+  contractRoute(app, createWebhook, async ({ body, context, answer, storeRefusal, log }) => {
     const actor = actorOf(context)
     await assertEndpointUrl({ outbound, mailer }, body.url)
     assertEndpointEvents(body)
@@ -56,7 +56,7 @@ export function webhookRoutes(app: App, { db, queue, outbound, secretRing, maile
       await allowWork(tx, id)
       await replaceSecret(tx, id, { ...secret, overlapHours: 0 })
       await recordEndpointEvent(tx, id, 'created', actor, { url: body.url, events: body.events })
-      await keepRefusal(tx, `The endpoint was already created: ${id}. Rotate its secret to get a new one.`)
+      await storeRefusal(tx, `The endpoint was already created: ${id}. Rotate its secret to get a new one.`)
       return await present(tx, id)
     })
     queue.wake('webhookFeed')
@@ -125,7 +125,7 @@ export function webhookRoutes(app: App, { db, queue, outbound, secretRing, maile
     return undefined
   })
 
-  contractRoute(app, rotateWebhookSecret, async ({ params, body, context, answer, keepRefusal, log }) => {
+  contractRoute(app, rotateWebhookSecret, async ({ params, body, context, answer, storeRefusal, log }) => {
     const actor = actorOf(context)
     const overlapHours = body?.overlap_hours ?? 24
     const secret = createSecret(secretRing, { tenantId: context.tenantId, endpointId: params.id })
@@ -133,7 +133,7 @@ export function webhookRoutes(app: App, { db, queue, outbound, secretRing, maile
       if ((await findEndpointForChange(tx, params.id)) === undefined) throw problem('not_found')
       await replaceSecret(tx, params.id, { ...secret, overlapHours })
       await recordEndpointEvent(tx, params.id, 'secret_rotated', actor, { overlap_hours: overlapHours })
-      await keepRefusal(tx, 'The secret was already rotated. Rotate it again to get a new one.')
+      await storeRefusal(tx, 'The secret was already rotated. Rotate it again to get a new one.')
       return await present(tx, params.id)
     })
     log.info({ event: 'webhook_secret_rotated', endpoint_id: params.id, tenant_id: context.tenantId })

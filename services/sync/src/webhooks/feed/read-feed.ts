@@ -9,7 +9,7 @@ import {
   listSubscribers,
   lockFeed,
   moveFeed,
-  placeChanges,
+  assignChangePositions,
   pruneOldEvents,
   readFeed as readChanges,
 } from './store.ts'
@@ -48,7 +48,7 @@ export async function readFeed(parts: FeedParts, workId: string): Promise<void> 
 
 async function readRound({ db, queue, logger }: FeedParts, workId: string, assertion: string): Promise<'end' | 'more'> {
   const { hasUnplaced } = await db.write({ assertion }, findBounds)
-  if (hasUnplaced) await db.write({ assertion }, placeChanges)
+  if (hasUnplaced) await db.write({ assertion }, assignChangePositions)
   let isDue = false
   const outcome = await db.write({ assertion }, async (tx) => {
     const feed = await lockFeed(tx)

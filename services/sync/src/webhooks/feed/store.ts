@@ -16,7 +16,7 @@ export interface Feed extends FeedPlace {
 const place = statement('sync_place_changes', 'select tenancy.sequence_changes() as more')
 
 /** Gives committed changes their positions. */
-export async function placeChanges(tx: Tx): Promise<void> {
+export async function assignChangePositions(tx: Tx): Promise<void> {
   for (let isMore = true; isMore;) {
     const [row] = await tx.query<{ more: boolean }>(place([]))
     isMore = row?.more ?? false
@@ -45,7 +45,7 @@ const findWork = statement('sync_find_webhook_work', 'select f.work_id from sync
 /** Call it before an endpoint is enabled. Returns the work of the feed. */
 export async function startFeed(tx: Tx): Promise<string> {
   await tx.execute(noteReader([]))
-  await placeChanges(tx)
+  await assignChangePositions(tx)
   await tx.execute(start([]))
   const [row] = await tx.query<{ work_id: string }>(findWork([]))
   if (row === undefined) throw new Error('the feed was not started')

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
-import { noteOverdue } from '../src/overdue/store.ts'
+import { recordOverdue } from '../src/overdue/store.ts'
 import { day, planCalls } from './plans.ts'
 import { type FindingsUnderTest, type Principal, startFindings } from './service.ts'
 
@@ -36,7 +36,7 @@ async function eventsOf({ tenantId }: Principal): Promise<string[]> {
 }
 
 const newTenant = (): Principal => ({ tenantId: randomUUID(), scopes: ['read:findings', 'write:findings'] })
-const note = async () => await service.asService.system(noteOverdue)
+const note = async () => await service.asService.system(recordOverdue)
 
 test('what became overdue yesterday is noted once, and what was closed or is due today is not', async () => {
   const tenant = newTenant()

@@ -6,7 +6,7 @@ import { clearEndedUploads } from '../upload/store.ts'
 const withinMs = 2_000
 
 /** Deletes files and unchanged rows of ended runs. Never throws: a later run retries. */
-export async function tidyEndedRuns(
+export async function deleteEndedRuns(
   { db, universe }: Pick<Deps, 'db' | 'universe'>,
   { context, requestId, log }: Pick<RequestInfo, 'context' | 'requestId' | 'log'>,
   { connectorId, runIds }: { readonly connectorId: string; readonly runIds: readonly string[] },

@@ -2,7 +2,7 @@ import { createLogger } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import { expect, test, vi } from 'vitest'
 import type { Universe } from '../push/universe.ts'
-import { tidyEndedRuns } from './tidy.ts'
+import { deleteEndedRuns } from './delete-ended-runs.ts'
 
 test('a caller behind finished work waits at most two seconds', async () => {
   let at = 0
@@ -14,6 +14,6 @@ test('a caller behind finished work waits at most two seconds', async () => {
   const db = { write } as unknown as TenantDb
   const input = { context: {} as never, requestId: 'r', log: createLogger({ service: 'sync', level: 'silent' }) }
   const universe = {} as unknown as Universe
-  await tidyEndedRuns({ db, universe }, input, { connectorId: 'c', runIds: ['r'] }, () => at)
+  await deleteEndedRuns({ db, universe }, input, { connectorId: 'c', runIds: ['r'] }, () => at)
   expect(write).toHaveBeenCalledTimes(3)
 })
