@@ -65,8 +65,8 @@ export const transitions: readonly Transition[] = [
   {
     numbers: [15],
     event: 'a request arrives: memory, Redis or its own look-up',
-    file: 'services/gateway/src/authenticate/authenticate.ts',
-    names: ['readKey', 'lookUp', 'isRevoked'],
+    file: 'services/gateway/src/authenticate/authenticate-key.ts',
+    names: ['read', 'lookUp', 'isRevoked'],
   },
   {
     numbers: [16],
