@@ -208,8 +208,10 @@ create table tenancy.directory_name (
   constraint directory_name_source_known CHECK ((source = ANY (ARRAY['scim'::text, 'people'::text])))
 );
 CREATE INDEX directory_name_of_person ON tenancy.directory_name USING btree (tenant_id, person_id);
-CREATE CONSTRAINT TRIGGER directory_name_change_is_logged AFTER INSERT OR UPDATE ON tenancy.directory_name DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((NOT (new.is_active AND new.is_current))) EXECUTE FUNCTION keys.log_person();
+CREATE CONSTRAINT TRIGGER directory_name_change_is_logged AFTER INSERT OR UPDATE ON tenancy.directory_name DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((NOT (new.is_active AND new.is_current))) EXECUTE FUNCTION keys.log_people();
 CREATE TRIGGER directory_name_marks_leavers AFTER INSERT OR UPDATE ON tenancy.directory_name FOR EACH ROW EXECUTE FUNCTION keys.mark_leavers();
+CREATE TRIGGER directory_name_notes_changed AFTER UPDATE ON tenancy.directory_name REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION keys.note_people();
+CREATE TRIGGER directory_name_notes_new AFTER INSERT ON tenancy.directory_name REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION keys.note_people();
 alter table tenancy.directory_name enable row level security;
 alter table tenancy.directory_name force row level security;
 create policy postern_sync_insert on tenancy.directory_name as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));

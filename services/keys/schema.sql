@@ -1732,36 +1732,55 @@ end
 $function$;
 alter routine keys.log_change() owner to postern_keys_definer;
 
-CREATE OR REPLACE FUNCTION keys.log_person()
+CREATE OR REPLACE FUNCTION keys.log_people()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO ''
 AS $function$
 declare
+  noted text := pg_catalog.current_setting('keys.changed_people', true);
+  tenants pg_catalog.uuid[];
+  hashes pg_catalog.bytea[];
+  marks pg_catalog.text[];
   next bigint;
   before text;
 begin
-  if (tg_op = 'INSERT' or not (old.is_active and old.is_current))
-    and not tenancy.has_active_person(new.tenant_id, new.hash)
-  then
+  if coalesce(noted, '') = '' then
+    return null;
+  end if;
+  perform pg_catalog.set_config('keys.changed_people', '', true);
+  select pg_catalog.array_agg(p.tenant_id), pg_catalog.array_agg(p.hash)
+    into tenants, hashes
+    from (select pg_catalog.split_part(line, ' ', 1)::pg_catalog.uuid as tenant_id,
+                 pg_catalog.decode(pg_catalog.split_part(line, ' ', 2), 'hex') as hash,
+                 pg_catalog.bool_or(pg_catalog.split_part(line, ' ', 3) = '1') as was_active
+            from pg_catalog.string_to_table(noted, ',') as line
+           group by 1, 2) as p
+   where p.was_active
+      or tenancy.has_active_person(p.tenant_id, p.hash);
+  if hashes is null then
     return null;
   end if;
   if pg_catalog.current_setting('synchronous_commit') = 'off' then
     perform pg_catalog.set_config('synchronous_commit', 'local', true);
   end if;
-  select c.seq + 1, c.mark into strict next, before from keys.revocation_seq as c where c.single for update;
+  select c.seq, c.mark into strict next, before from keys.revocation_seq as c where c.single for update;
+  marks := pg_catalog.array_fill(before, array[pg_catalog.cardinality(hashes)]);
+  for place in 1 .. pg_catalog.cardinality(hashes) loop
+    marks[place] := before;
+    before := pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.concat_ws(' ',
+      before, next + place, 'key', pg_catalog.encode(hashes[place], 'hex'), next + place, 0), 'UTF8')), 'hex');
+  end loop;
   insert into keys.revocation (seq, kind, tenant_id, hash, version, revoked, mark_before)
-  values (next, 'key', new.tenant_id, new.hash, next, false, before);
-  update keys.revocation_seq as c
-     set seq = next,
-         mark = pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(
-           pg_catalog.concat_ws(' ', before, next, 'key', pg_catalog.encode(new.hash, 'hex'), next, 0), 'UTF8')), 'hex')
-   where c.single;
+  select next + p.place, 'key', p.tenant_id, p.hash, next + p.place, false, p.mark
+    from unnest(tenants, hashes, marks) with ordinality as p (tenant_id, hash, mark, place);
+  next := next + pg_catalog.cardinality(hashes);
+  update keys.revocation_seq as c set seq = next, mark = before where c.single;
   return null;
 end
 $function$;
-alter routine keys.log_person() owner to postern_keys_definer;
+alter routine keys.log_people() owner to postern_keys_definer;
 
 CREATE OR REPLACE FUNCTION keys.mark_at(wanted bigint)
  RETURNS text
@@ -1964,6 +1983,37 @@ end
 $function$;
 alter routine keys.note_pending_denials(integer) owner to postern_keys_definer;
 grant execute on routine keys.note_pending_denials(integer) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.note_people()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  noted text;
+begin
+  if tg_op = 'INSERT' then
+    select pg_catalog.string_agg(pg_catalog.concat_ws(' ', n.tenant_id, pg_catalog.encode(n.hash, 'hex'), 0), ',')
+      into noted
+      from new_rows as n
+     where not (n.is_active and n.is_current);
+  else
+    select pg_catalog.string_agg(pg_catalog.concat_ws(' ', n.tenant_id, pg_catalog.encode(n.hash, 'hex'),
+             (o.is_active and o.is_current)::pg_catalog.int4), ',')
+      into noted
+      from new_rows as n
+      join old_rows as o on o.tenant_id = n.tenant_id and o.hash = n.hash and o.person_id = n.person_id
+     where not (n.is_active and n.is_current);
+  end if;
+  if noted is not null then
+    perform pg_catalog.set_config('keys.changed_people', pg_catalog.concat_ws(',',
+      nullif(pg_catalog.current_setting('keys.changed_people', true), ''), noted), true);
+  end if;
+  return null;
+end
+$function$;
+alter routine keys.note_people() owner to postern_keys_definer;
 
 CREATE OR REPLACE FUNCTION keys.note_tenant_change()
  RETURNS trigger

@@ -44,7 +44,8 @@ const allowances = {
       'whoever has the value of a key may report it, before its tenant is known; it only revokes',
     'keys.find_person(uuid,text,text)':
       'what the directory says of a person who has signed in; who asks hears one of three words, for any name that he knows',
-    'keys.log_person()': 'a trigger that writes the number behind every change; nobody calls it',
+    'keys.log_people()': 'a trigger that writes the number behind every change; nobody calls it',
+    'keys.note_people()': 'a trigger that notes the rows of its statement; nobody calls it',
     'keys.mark_leavers()': 'a trigger that marks members of the tenant of the row; nobody calls it',
     'keys.last_key_change(bytea)': 'a number of the log, for a hash',
     'keys.last_tenant_change(uuid)': 'a number of the log',

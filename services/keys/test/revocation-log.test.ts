@@ -89,6 +89,38 @@ describe('the revocation log', () => {
     expect(await gateway.renew()).toMatchObject({ granted: true, cursor: start, revocations: [] })
     await gateway.release()
   })
+
+  test('has an entry for each person who loses access, and counts those of a transaction at once', async () => {
+    const { tenantId } = await newTenant(service)
+    const gateway = await new LeaseHolder(service.ask).take()
+    const start = gateway.cursor ?? 0
+    const people = 50
+    const { counted, open } = await service.asSuperuser.system(async (tx) => {
+      await tx.execute(
+        sql(
+          `insert into tenancy.directory_name (tenant_id, hash, person_id, source, is_active, is_current)
+          select $1, sha256(i::text::bytea), gen_random_uuid(), 'people', true, true from generate_series(1, $2::integer) i`,
+          tenantId,
+          people,
+        ),
+      )
+      const leave = sql('update tenancy.directory_name set is_active = false where tenant_id = $1', tenantId)
+      await tx.execute(leave)
+      // Another statement about the same people is no further change.
+      await tx.execute(leave)
+      await tx.execute(sql('set constraints all immediate'))
+      const updates = sql(
+        `select n_tup_upd::integer as n from pg_stat_xact_user_tables where relname = 'revocation_seq'`,
+      )
+      const left = sql(`select current_setting('keys.changed_people') as names`)
+      return { counted: await tx.query(updates), open: await tx.query(left) }
+    })
+    expect([counted, open]).toEqual([[{ n: 1 }], [{ names: '' }]])
+    const { revocations } = await gateway.renew()
+    expect(revocations.map(({ seq }) => seq)).toEqual(Array.from({ length: people }, (_, at) => start + 1 + at))
+    expect(new Set(revocations.map((each) => ('hash' in each ? each.hash : ''))).size).toBe(people)
+    await gateway.release()
+  })
 })
 
 async function waitingForLock(): Promise<number> {
