@@ -9,7 +9,9 @@ function reportsOf({ root }) {
 }
 
 /** These keep all processors busy, so they run last, one file at a time. */
-const underLoad = ['faults', 'postgres-failover', 'revocation-under-load'].map((name) => `test/fault/${name}.test.ts`)
+const underLoad = ['faults', 'full-wal', 'postgres-failover', 'revocation-under-load'].map(
+  (name) => `test/fault/${name}.test.ts`,
+)
 
 export async function test(context, args) {
   const reports = reportsOf(context)
