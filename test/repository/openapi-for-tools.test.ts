@@ -133,6 +133,10 @@ const constructs: Readonly<Record<string, (document: Json) => string[]>> = {
     schemasOf(document).flatMap(([place, { pattern }]) =>
       typeof pattern === 'string' && !(pattern.startsWith('^') && pattern.endsWith('$')) ? [place] : [],
     ),
+  'a word with a tab': (document) =>
+    schemasOf(document).flatMap(([place, schema]) =>
+      asList(schema['enum']).some((word) => /\t/.test(String(word))) ? [place] : [],
+    ),
   'a required list of itself': (document) =>
     Object.entries(asJson(asJson(document['components'])['schemas'])).flatMap(([name, schema]) =>
       Object.entries(asJson(asJson(schema)['properties'])).flatMap(([member, property]) =>

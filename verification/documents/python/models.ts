@@ -18,8 +18,8 @@ export function renderPythonModels(): string {
   const others: string[] = []
   for (const [name, value] of Object.entries(schemasOf(document))) {
     const schema = asObject(value)
-    // SCIM is for identity providers, which have clients of their own.
-    if (name.startsWith('Scim')) continue
+    // SCIM is for identity providers, which have clients of their own. Connectors of that type are not.
+    if (name.startsWith('Scim') && name !== 'ScimConnectorConfig') continue
     if (schema['properties'] === undefined) {
       const type = name === 'JsonValue' ? 'Any' : writer.typeOf(schema, `${name}Value`)
       others.push(`${name} = ${type}`)

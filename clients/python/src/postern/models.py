@@ -1940,6 +1940,18 @@ class SafetyBreach(TypedDict):
     actual: float
 
 
+class _ScimConnectorConfigRequired(TypedDict):
+    url: str
+
+
+class ScimConnectorConfig(_ScimConnectorConfigRequired, total=False):
+    auth: ConnectorHttpAuth
+    ca: str
+    resource: Literal["Users", "Groups"]
+    filter: str
+    page_size: int
+
+
 class SendWebhook(TypedDict, total=False):
     delivery_id: str
 

@@ -21,6 +21,7 @@ export function simplifySchema(schema: unknown, how: Simplifying): unknown {
     withoutTextUnion,
     withoutMixedTypes,
     withPlainConstant,
+    withoutControlWords,
     withTextualDefault,
     withPortablePattern,
     asFile,
@@ -74,6 +75,14 @@ function withPlainConstant(schema: Json): Json {
   const { const: constant, ...rest } = schema
   if (constant === undefined) return schema
   return typeof constant === 'boolean' ? { ...rest, type: 'boolean' } : { ...rest, enum: [constant] }
+}
+
+/** Go makes a name of each word, which cannot contain a tab. */
+function withoutControlWords(schema: Json): Json {
+  const words = asList(schema['enum'])
+  if (!words.some((word) => typeof word === 'string' && /\p{Cc}/u.test(word))) return schema
+  const described = `One of ${words.map((word) => JSON.stringify(word)).join(', ')}`
+  return { ...omit(schema, 'enum'), description: [schema['description'], described].filter(Boolean).join('. ') }
 }
 
 /** An object as default does not compile in Go, and a member of a body that has any is required in some TypeScript. */
