@@ -30,6 +30,17 @@ def test_a_list_follows_links_to_its_own_origin(link: str) -> None:
     ]
 
 
+def test_a_list_knows_what_to_send_as_updated_since_the_next_time() -> None:
+    mark = "2026-11-21T09:30:00.000Z_42"
+    first = ok([{"id": "1"}], {"postern-next-updated-since": mark, "link": '</api/v1/findings?cursor=2>; rel="next"'})
+    api = Api(first, ok([], {"postern-next-updated-since": mark}), page([], None))
+    findings = api.client().findings.list()
+    assert findings.next_updated_since is None
+    assert len(findings.all()) == 1 and findings.next_updated_since == mark
+    api.client().findings.list(updated_since=mark).all()
+    assert api.requests[2].url.params["updated_since"] == mark
+
+
 @pytest.mark.parametrize(
     "link",
     [

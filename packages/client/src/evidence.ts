@@ -3,6 +3,7 @@ import { type CallOptions, type Connection, fillPath, idempotencyHeader, queryOf
 import { type Content, type EvidenceDetails, type EvidenceFile, sha256, mediaTypeOf } from './content.ts'
 import { formOf } from './form.ts'
 import { type AnswerOf, type BodyOf, type QueryOf, operations } from './operations.ts'
+import { type SignedReceipt, verifyReceipt } from './receipts.ts'
 import { type Target, addressOf } from './resource.ts'
 import { type ResumableOptions, uploadResumably } from './resumable.ts'
 
@@ -36,6 +37,8 @@ export interface Evidence {
     attachment: BodyOf<'attachEvidence'>,
     options?: CallOptions,
   ): Promise<AnswerOf<'attachEvidence'>>
+  /** Rejects with a ReceiptError unless the API signed exactly this receipt. */
+  verify(receipt: SignedReceipt, options?: CallOptions): Promise<void>
   /** The public keys that verify receipts (RFC 7517). */
   receiptKeys(options?: CallOptions): Promise<AnswerOf<'receiptKeys'>>
 }
@@ -49,6 +52,8 @@ export function openEvidence(connection: Connection): Evidence {
       await sendFile(connection, fillPath(operations.reviseEvidence[1], { id: addressOf(target) }), upload),
     attach: async (target, body, options = {}) =>
       await connection.call('attachEvidence', { params: { id: addressOf(target) }, body, ...options }),
+    verify: async (receipt, options = {}) =>
+      await verifyReceipt(receipt, (await connection.call('receiptKeys', options)).keys),
     receiptKeys: async (options = {}) => await connection.call('receiptKeys', options),
   }
 }

@@ -12,6 +12,7 @@ export type { AnswerOf, BodyOf, ItemOf, OperationName, QueryOf } from './operati
 export { operations } from './operations.ts'
 export { Pages, nextUrl } from './pages.ts'
 export { PosternProblem } from './problem.ts'
+export { ReceiptError, type SignedReceipt, verifyReceipt } from './receipts.ts'
 export type { ChangeOptions, Changeable, MoveOptions, Readable, Target } from './resource.ts'
 export type { ResumableOptions } from './resumable.ts'
 export type { RetryOptions } from './retry.ts'

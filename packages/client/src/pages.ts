@@ -8,10 +8,17 @@ export class Pages<T> implements AsyncIterable<T> {
   readonly #target: string
   readonly #signal: AbortSignal | undefined
 
+  #nextUpdatedSince: string | undefined
+
   constructor(connection: Connection, target: string, signal?: AbortSignal) {
     this.#connection = connection
     this.#target = target
     this.#signal = signal
+  }
+
+  /** Once a page was read: send it as `updated_since` the next time. Undefined if the list does not take it. */
+  get nextUpdatedSince(): string | undefined {
+    return this.#nextUpdatedSince
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<T, void, undefined> {
@@ -22,6 +29,7 @@ export class Pages<T> implements AsyncIterable<T> {
     let target: string | undefined = this.#target
     while (target !== undefined) {
       const answer: Received = await this.#connection.receive({ method: 'GET', target, signal: this.#signal })
+      this.#nextUpdatedSince = answer.headers.get('postern-next-updated-since') ?? undefined
       const next = nextUrl(answer.headers.get('link'))
       yield readJson<T[]>(answer)
       target = next === undefined ? undefined : this.#connection.targetOf(next)

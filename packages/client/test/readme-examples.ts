@@ -1,10 +1,9 @@
 // The examples of README.md in order, and a few more. A test runs this file on a real system and compares it with README.md.
 // oxlint-disable no-console
 import { openAsBlob } from 'node:fs'
-import { PosternProblem, createPosternClient, etagOf } from '@postern/client'
+import { PosternProblem, createPosternClient } from '@postern/client'
 
-const { POSTERN_URL: baseUrl = '', POSTERN_KEY: key = '', POSTERN_TOKEN: token = '' } = process.env
-
+const { POSTERN_URL: baseUrl = '', POSTERN_KEY: key = '' } = process.env
 const client = createPosternClient({ baseUrl, key })
 const me = await client.whoami()
 console.log(`${me.label} may ${me.scopes.join(', ')}`)
@@ -36,7 +35,7 @@ for await (const { reference, action_plans = [], entities = [] } of client.findi
 
 const read = await client.findings.get(finding.id)
 const changed = await client.findings.update(read, { severity: 'critical' })
-console.log(etagOf(read), etagOf(changed))
+console.log(read.version, changed.version)
 
 await client.findings.edit(finding.id, ({ custom }) => ({ custom: { ...custom, ticket: 'JIRA-12' } }))
 
@@ -77,6 +76,7 @@ const patient = createPosternClient({ baseUrl, key, retries: 6, maxWaitMs: 120_0
 const signal = AbortSignal.timeout(60_000)
 console.log(await patient.findings.list({}, { signal }).count(), drafts.length)
 
+const { POSTERN_TOKEN: token = '' } = process.env
 const admin = createPosternClient({ baseUrl, token: () => token })
 const made = await admin.keys.create({ label: 'BI export', expires_in: '90d', scopes: ['read:findings'] })
 await admin.keys.revoke(made, { reason: 'An example' })

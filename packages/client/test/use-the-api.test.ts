@@ -3,7 +3,14 @@ import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { type PosternClient, PosternProblem, createPosternClient, etagOf, reportLeakedKeys } from '@postern/client'
+import {
+  type PosternClient,
+  PosternProblem,
+  ReceiptError,
+  createPosternClient,
+  etagOf,
+  reportLeakedKeys,
+} from '@postern/client'
 import { type TestStack, startTestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { collect } from './collect.ts'
@@ -62,8 +69,13 @@ describe('through the gateway', () => {
     const [first = ''] = references
     expect(await reader.findings.get(`ref:${first}`)).toMatchObject({ reference: first, severity: 'high' })
     const list = reader.findings.list({ severity: 'high', limit: 1, sort: 'created_at' })
+    expect(list.nextUpdatedSince).toBeUndefined()
     expect((await collect(list)).map(({ reference }) => reference)).toEqual([references[0], references[2]])
     expect([await list.count(), (await list.all()).length]).toEqual([2, 2])
+    const updated_since = list.nextUpdatedSince ?? ''
+    expect(updated_since).toMatch(/Z_\d+$/)
+    const { id } = await writer.findings.create({ ...late, severity: 'low' })
+    expect((await reader.findings.list({ updated_since }).all()).map((each) => each.id)).toContain(id)
     expect(await reader.findings.summary({ group_by: 'severity' })).toContainEqual(
       expect.objectContaining({ key: 'high', total: 2 }),
     )
@@ -210,6 +222,8 @@ describe('through the gateway', () => {
     for (const content of [bytes, new Blob([bytes]).stream()]) {
       const receipt = await client.evidence.upload({ content, fileName: 'review ½.txt', contentType: 'text/plain' })
       expect(receipt).toMatchObject({ file_name: 'review ½.txt', size_bytes: bytes.length, sha256 })
+      await client.evidence.verify(receipt)
+      await expect(client.evidence.verify({ ...receipt, revision: 2 })).rejects.toThrow(ReceiptError)
     }
     const receipts = await client.evidence.uploadAll(
       [

@@ -25,11 +25,12 @@ def _read_list(reply: Reply) -> List[Any]:
     return items
 
 
-def _read_page(connection: Connection | AsyncConnection, target: str) -> Steps[tuple[List[Any], str | None]]:
-    """Returns the items of a page and the target of the next one."""
+def _read_page(connection: Connection | AsyncConnection, target: str) -> Steps[tuple[List[Any], str | None, str | None]]:
+    """Returns the items of a page, the target of the next one, and the value of the next `updated_since`."""
     reply = yield from exchange(Request("GET", target), connection.policy)
     link = next_link(reply.headers.get("link"))
-    return _read_list(reply), None if link is None else connection.address.target_of(link)
+    following = None if link is None else connection.address.target_of(link)
+    return _read_list(reply), following, reply.headers.get("postern-next-updated-since")
 
 
 def _count(connection: Connection | AsyncConnection, target: str) -> Steps[int]:
@@ -47,6 +48,8 @@ class Pages(Generic[Item]):
     def __init__(self, connection: Connection, target: str) -> None:
         self._connection = connection
         self._target = target
+        self.next_updated_since: str | None = None
+        """Once a page was read: send it as `updated_since` the next time. None if the list does not take it."""
 
     def __iter__(self) -> Iterator[Item]:
         for page in self.pages():
@@ -56,7 +59,7 @@ class Pages(Generic[Item]):
         """Yields whole pages, which can be empty."""
         target: str | None = self._target
         while target is not None:
-            items, target = self._connection.run(_read_page(self._connection, target))
+            items, target, self.next_updated_since = self._connection.run(_read_page(self._connection, target))
             yield items
 
     def all(self) -> List[Item]:
@@ -73,6 +76,7 @@ class AsyncPages(Generic[Item]):
     def __init__(self, connection: AsyncConnection, target: str) -> None:
         self._connection = connection
         self._target = target
+        self.next_updated_since: str | None = None
 
     async def __aiter__(self) -> AsyncIterator[Item]:
         async for page in self.pages():
@@ -83,7 +87,7 @@ class AsyncPages(Generic[Item]):
         """Yields whole pages, which can be empty."""
         target: str | None = self._target
         while target is not None:
-            items, target = await self._connection.run(_read_page(self._connection, target))
+            items, target, self.next_updated_since = await self._connection.run(_read_page(self._connection, target))
             yield items
 
     async def all(self) -> List[Item]:

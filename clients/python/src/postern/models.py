@@ -485,8 +485,8 @@ class _CreateApiKeyRequired(TypedDict):
 class CreateApiKey(_CreateApiKeyRequired, total=False):
     expires_at: str
     allowed_addresses: List[str]
-    note: str
-    owner: KeyOwnerChoice
+    note: str | None
+    owner: KeyOwnerChoice | None
 
 
 class _CreateConnectorRequired(TypedDict):
@@ -497,7 +497,7 @@ class _CreateConnectorRequired(TypedDict):
 
 
 class CreateConnector(_CreateConnectorRequired, total=False):
-    hierarchy: ConnectorHierarchyInput
+    hierarchy: ConnectorHierarchyInput | None
     config: CsvConnectorConfig | HttpJsonConnectorConfig | ScimConnectorConfig | LdapConnectorConfig | SqlConnectorConfig
     secrets: Dict[str, str]
     mapping: List[MappingRuleInput]
@@ -534,7 +534,7 @@ class CreateFinding(_CreateFindingRequired, total=False):
     entity_ids: List[str]
     owner: PersonReferenceInput | None
     identified_date: str
-    target_date: str
+    target_date: str | None
     repeat_of_id: str | None
     source: Literal["internal_audit", "external_audit", "regulator", "self_identified", "monitoring", "other"] | None
     engagement_ref: str | None
@@ -633,7 +633,7 @@ class CsvConnectorConfig(TypedDict, total=False):
     auth: CsvConnectorConfigAuth | CsvConnectorConfigAuth2 | CsvConnectorConfigAuth3 | CsvConnectorConfigAuth4
     ca: str
     encoding: Literal["auto", "utf-8", "utf-16le", "utf-16be", "windows-1250", "windows-1251", "windows-1252", "windows-1253", "windows-1254", "windows-1257", "iso-8859-2", "iso-8859-15", "macintosh", "shift_jis", "euc-kr", "gb18030", "big5"]
-    delimiter: Literal[",", ";", "\t", "|"]
+    delimiter: str
     columns: List[str]
     lenient_quotes: bool
     short_rows: bool
