@@ -450,6 +450,61 @@ describe('every single resource', () => {
   })
 })
 
+const objectSchema = z.record(z.string(), z.unknown())
+
+describe('a resource that was read', () => {
+  test('can be sent back whole by PATCH, and nothing changes', async () => {
+    const { authorization, steadySubjects } = await populated()
+    const get = async (target: string) => await send(gateway, target, { headers: { authorization } })
+    const events = async () => [(await get('/api/v1/audit-events')).text, (await get('/api/v1/changes')).text]
+    for (const path of Object.keys(changes).map((name) => name.slice('PATCH '.length))) {
+      const target = targetOf(steadySubjects, path)
+      const read = await get(target)
+      const resource = objectSchema.parse(read.json)
+      const headers = { authorization, 'if-match': String(read.headers['etag']) }
+      const patch = async (body: object) => await send(gateway, target, { method: 'PATCH', headers, body })
+      const refused = await patch({ ...resource, version: 4711 })
+      expect([target, refused.status, refused.json]).toEqual([
+        target,
+        422,
+        expect.objectContaining({ errors: [expect.objectContaining({ pointer: '/version', code: 'read_only' })] }),
+      ])
+      const before = await events()
+      const same = await patch(resource)
+      expect([target, same.status, same.text]).toEqual([target, 200, read.text])
+      expect([target, same.headers['etag'], (await get(target)).text]).toEqual([
+        target,
+        read.headers['etag'],
+        read.text,
+      ])
+      expect(await events()).toEqual(before)
+      const late = await send(gateway, target, {
+        method: 'PATCH',
+        headers: { authorization, 'if-match': '"other"' },
+        body: resource,
+      })
+      expect([target, late.status, late.code]).toEqual([target, 412, 'precondition_failed'])
+    }
+  })
+
+  test('can be changed by sending all of it with one other member', async () => {
+    const { authorization, steadySubjects } = await populated()
+    for (const [name, change] of Object.entries(changes)) {
+      const target = targetOf(steadySubjects, name.slice('PATCH '.length))
+      const read = await send(gateway, target, { headers: { authorization } })
+      const other = Object.entries(change).map(([member, value]) => [member, typeof value === 'number' ? value - 1 : 'Again'])
+      const body = { ...objectSchema.parse(read.json), ...Object.fromEntries(other) }
+      const headers = { authorization, 'if-match': String(read.headers['etag']) }
+      const changed = await send(gateway, target, { method: 'PATCH', headers, body })
+      expect([target, changed.status, changed.text]).toEqual([
+        target,
+        200,
+        expect.stringMatching(/Again|_(?:days|years)":(?:699|8)\b/),
+      ])
+    }
+  })
+})
+
 describe('a test procedure', () => {
   test('counts its evidence as soon as that is uploaded, and only of its tenant', async () => {
     const [one, two] = await Promise.all(

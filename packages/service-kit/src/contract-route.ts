@@ -38,6 +38,7 @@ import { problem } from './problem.ts'
 import { describeMediaTypes } from './problem-handler.ts'
 import { ReadBody, readAhead } from './read-ahead.ts'
 import { requestedExpansions, requestedFields, selectFields } from './select-fields.ts'
+import { type Current, parseChange } from './sent-back.ts'
 import { StreamedAnswer } from './streamed-answer.ts'
 import { type RequestContext, streamedAnswerBytes } from './tenant-shares.ts'
 
@@ -96,6 +97,22 @@ export function contractRoute<const R extends Route>(
   registerContract(app, route, handler)
 }
 
+/**
+ * A PATCH that also takes the whole resource as it was read. Members that equal the stored ones are no change, nor are
+ * those in `computed`, which change by themselves. `read` returns undefined if there is no resource.
+ */
+export function patchRoute<const R extends Route>(
+  app: App,
+  route: R,
+  current: {
+    readonly computed?: readonly string[]
+    readonly read: (input: Omit<ContractInput<R>, 'body' | keyof Keeping>) => Promise<Current | undefined>
+  },
+  handler: (input: ContractInput<R>) => Promise<AnswerBody<R>>,
+): void {
+  registerContract(app, route, handler, { current: current as Registration['current'] })
+}
+
 /** `complete` runs after the commit with the handler's result, or a stored one. */
 export function completedRoute<const R extends Route>(
   app: App,
@@ -103,14 +120,14 @@ export function completedRoute<const R extends Route>(
   handler: (input: ContractInput<R>) => Promise<unknown>,
   complete: (written: unknown, request: Pick<RequestInfo, 'context'>) => Promise<AnswerBody<R>>,
 ): void {
-  registerContract(app, route, handler, complete)
+  registerContract(app, route, handler, { complete })
 }
 
 export function registerContract<const R extends Route>(
   app: App,
   route: R,
   handler: (input: ContractInput<R>) => Promise<unknown>,
-  complete?: Registration['complete'],
+  special: Pick<Registration, 'complete' | 'current'> = {},
 ): void {
   const { upstream } = route
   const memory = isRepeatable(route) ? memories.get(app) : undefined
@@ -131,7 +148,7 @@ export function registerContract<const R extends Route>(
     maxBodyBytes: route.maxBodyBytes,
     success: lowestSuccess(route),
     contract: route,
-    ...(complete === undefined ? {} : { complete }),
+    ...special,
     handler: handler as Registration['handler'],
   })
 }
@@ -200,7 +217,13 @@ interface Registration {
   readonly success: number
   readonly contract?: Route
   readonly handler: (input: Inputs & RequestInfo & Keeping) => Promise<unknown>
-  readonly complete?: (written: unknown, request: Pick<RequestInfo, 'context'>) => Promise<unknown>
+  readonly complete?: ((written: unknown, request: Pick<RequestInfo, 'context'>) => Promise<unknown>) | undefined
+  readonly current?:
+    | {
+        readonly computed?: readonly string[]
+        readonly read: (input: Omit<Inputs, 'body'> & RequestInfo) => Promise<Current | undefined>
+      }
+    | undefined
   readonly repeatable?: {
     readonly memory: IdempotencyStore
     readonly routeId: string
@@ -257,7 +280,8 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
       reply.code(success)
       const answer = controlOf(reply)
       const mediaType = chooseMediaType(request, reply, offered)
-      const inputs = parseInputs(request, registration)
+      const info = { mediaType, context, requestId: request.id, answer, raw: request, log: kit.logger }
+      const { unchanged, ...inputs } = await parseInputs(request, registration, info)
       if (isLargeAnswer(mediaType, inputs.query)) context.share?.enterLargeAnswer()
       const begun =
         repeatable === undefined
@@ -273,8 +297,7 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
         return await repeat(reply, { ...begun, body: completed }, mediaType)
       }
       const { keep, storeRefusal } = begun ?? nullKeeping
-      const input = { ...inputs, mediaType, context, requestId: request.id, answer, raw: request, log: kit.logger }
-      const written = await carryOut(registration, { ...input, keep, storeRefusal }, begun)
+      const written = unchanged ?? (await carryOut(registration, { ...inputs, ...info, keep, storeRefusal }, begun))
       const body = complete === undefined ? written : await complete(written, { context })
       if (body instanceof StreamedAnswer) {
         reserveUntilSent(context, body)
@@ -368,31 +391,45 @@ function isFromClient({ contract, guard }: Registration): boolean {
   return contract !== undefined || (access.kind === 'internal' && access.callers.every((kind) => kind === 'operator'))
 }
 
-function parseInputs(request: FastifyRequest, registration: Registration): Inputs {
+async function parseInputs(
+  request: FastifyRequest,
+  registration: Registration,
+  info: RequestInfo,
+): Promise<Inputs & { readonly unchanged?: object }> {
   const [params, query] = isFromClient(registration)
     ? [normalizeParameters(request.params), normalizeParameters(request.query)]
     : [request.params, request.query]
-  return {
+  const parameters = {
     params: parse(registration.params, params, 'not_found', 'parameter'),
     query: parse(registration.query, query, 'bad_request', 'parameter'),
-    body: parseBody(request, registration),
   }
+  const { body: schema, contract, current } = registration
+  const value = readBody(request, registration)
+  if (value instanceof ReadBody) return { ...parameters, body: value.value }
+  if (schema === undefined) return { ...parameters, body: undefined }
+  const path = contract?.path
+  if (current !== undefined && !schema.safeParse(value).success) {
+    const stored = await current.read({ ...parameters, ...info })
+    if (stored !== undefined) {
+      return { ...parameters, ...parseChange({ schema, value, path }, stored, current.computed ?? []) }
+    }
+  }
+  return { ...parameters, body: parse(schema, value, 'invalid_content', 'body', path) }
 }
 
 const noBytes = Buffer.alloc(0)
 
-function parseBody(request: FastifyRequest, registration: Registration): unknown {
+function readBody(request: FastifyRequest, registration: Registration): unknown {
   const { body, mediaTypes, isStreamed, contract } = registration
   if (body === undefined && !(isStreamed && !mediaTypes.includes('*/*'))) return undefined
   const type = request.headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase()
   if (request.body !== undefined && (type === undefined || !mediaTypes.includes(type))) {
     throw problem('unsupported_media_type', { detail: describeMediaTypes(mediaTypes) })
   }
-  if (request.body instanceof ReadBody) return request.body.value
+  if (request.body instanceof ReadBody) return request.body
   if (body === undefined) return undefined
   if (request.body === undefined) assertDigest(request.headers['content-digest'], noBytes)
-  const given = isFromClient(registration) ? normalizeBody(request.body, contract?.exactMembers) : request.body
-  return parse(body, given, 'invalid_content', 'body', contract?.path)
+  return isFromClient(registration) ? normalizeBody(request.body, contract?.exactMembers) : request.body
 }
 
 function parse(

@@ -24,11 +24,13 @@ export {
   contractRoute,
   internalRoute,
   enableIdempotency,
+  patchRoute,
 } from './contract-route.ts'
 export { parseSha256, digestMismatch, unreadableDigestProblem } from './content-digest.ts'
 export { assertIfMatch, matchesEtag, versionProblem, tagsIn } from './etag.ts'
 export { type CallerKind, knownRoles, knownScopes, oneScopeNeeded, roleNeeded, scopeNeeded } from './guard.ts'
 export { type ReadAheadBudget, createReadAheadBudget } from './read-ahead-budget.ts'
+export type { Current } from './sent-back.ts'
 export { suppressUnhandledRejection } from './suppress-unhandled-rejection.ts'
 export type { IdempotencyStore, ChangeTransaction, Keeping } from './idempotency.ts'
 export { JsonText } from './json-text.ts'

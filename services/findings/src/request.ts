@@ -1,5 +1,12 @@
 import type { CreatedBy, InputError } from '@postern/contracts'
-import { type ProblemError, type RequestInfo, versionProblem, tagsIn, problem } from '@postern/service-kit'
+import {
+  type Current,
+  type ProblemError,
+  type RequestInfo,
+  versionProblem,
+  tagsIn,
+  problem,
+} from '@postern/service-kit'
 
 type Context = RequestInfo['context']
 
@@ -30,6 +37,26 @@ export function assertVersion({ raw }: Pick<RequestInfo, 'raw'>, version: number
   const tags = tagsIn(given)
   if (tags.some((tag) => /^"(\d{1,10})\.\d{4}-\d{2}-\d{2}(?:\.[\w-]{22})?"$/.exec(tag)?.[1] === String(version))) return
   throw versionProblem(given)
+}
+
+/** The resource as the caller reads it, for a PATCH that may send all of it back. */
+export function currentOf<R extends { readonly version: number }>(
+  input: Pick<RequestInfo, 'context' | 'raw' | 'answer'>,
+  stored: R,
+  {
+    show,
+    stub,
+    today,
+  }: { readonly show: (stored: R) => object; readonly stub: (stored: R) => object; readonly today: string },
+): Current {
+  return {
+    resource: mayRead(input.context) ? show(stored) : stub(stored),
+    confirm: () => {
+      requireIfMatch(input)
+      assertVersion(input, stored.version)
+      input.answer.etag(entityTag(stored.version, today))
+    },
+  }
 }
 
 /** Version, day (UTC) and a digest of expanded parts. */

@@ -98,8 +98,8 @@ describe('changing a key is refused', () => {
     [{ scopes: [] }, '/scopes'],
     [{ expires_at: inDays(-1) }, '/expires_at'],
     [{ label: null }, '/label'],
-    [{ revoked_at: null }, '/revoked_at'],
-    [{ state: 'active' }, '/state'],
+    [{ revoked_at: '2026-11-21T09:30:00.000Z' }, '/revoked_at'],
+    [{ state: 'revoked' }, '/state'],
   ])('for an invalid body: %j', async (body, pointer) => {
     const admin = await newTenant(service)
     const answer = await patch(admin, await newKey(service, admin), body)

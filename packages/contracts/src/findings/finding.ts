@@ -180,9 +180,9 @@ export const createFindingBodySchema = z
     identified_date: dateSchema
       .optional()
       .meta({ description: 'Default: today (UTC). At most tomorrow (UTC), because days start earlier in the east' }),
-    target_date: dateSchema
-      .optional()
-      .meta({ description: 'Default: 30, 90, 180 or 365 days after identification, by severity' }),
+    target_date: optionalOrNull(dateSchema).meta({
+      description: 'Default: 30, 90, 180 or 365 days after identification, by severity',
+    }),
     repeat_of_id: optionalOrNull(resourceAddressSchema),
     source: optionalOrNull(z.enum(findingSources)),
     engagement_ref: optionalOrNull(line(1, 255)),

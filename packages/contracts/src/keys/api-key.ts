@@ -1,10 +1,10 @@
 import { z } from 'zod'
-import { line, lines, momentSchema, timestampSchema, uuidSchema } from '../common.ts'
+import { line, lines, momentSchema, optionalOrNull, timestampSchema, uuidSchema } from '../common.ts'
 import { pageQuery, anyOf } from '../page.ts'
 import { conditional, memberIs, requiredMembers } from '../conditional-schema.ts'
 import { grantableScopes } from '../scope.ts'
 import { healthReasonList, healthReasons } from './health.ts'
-import { keyOwnerSchema, ownerChoiceSchema } from './owner.ts'
+import { keyOwnerSchema, ownerChoiceSchema, sentOwnerSchema } from './owner.ts'
 
 export const keyStates = ['active', 'expired', 'revoked'] as const
 export type KeyState = (typeof keyStates)[number]
@@ -80,8 +80,8 @@ export const createApiKeyBodySchema = z
       .meta({ description: 'With `expires_in: custom` only: in the future, at most the tenant maximum ahead' }),
     scopes: scopesSchema,
     allowed_addresses: addressesSchema.default([]),
-    note: lines(1, 1000).optional(),
-    owner: ownerChoiceSchema.optional().meta({ description: 'Default: the person who creates the key' }),
+    note: optionalOrNull(lines(1, 1000)),
+    owner: optionalOrNull(sentOwnerSchema).meta({ description: 'Default: the person who creates the key' }),
   })
   .refine((body) => (body.expires_in === 'custom') === (body.expires_at !== undefined), {
     path: ['expires_at'],

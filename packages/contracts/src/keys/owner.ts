@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { documentAs } from '../parse-items-separately.ts'
 import { line, timestampSchema } from '../common.ts'
 import { emailSchema } from '../email.ts'
 
@@ -40,4 +41,20 @@ export const ownerChoiceSchema = z
     }),
   ])
   .meta({ id: 'KeyOwnerChoice', description: 'A person of the tenant, or a team with a contact address' })
+
 export type OwnerChoice = z.infer<typeof ownerChoiceSchema>
+
+/** Also the owner of a key as it was read. */
+export const sentOwnerSchema = documentAs(
+  z
+    .custom<OwnerChoice | KeyOwner>((sent) => typeof sent === 'object' && sent !== null, {
+      message: 'must be an object',
+    })
+    .transform((sent): OwnerChoice => {
+      if (!('left_at' in sent)) return sent
+      if (sent.type === 'person') return { type: 'person', id: sent.id ?? '' }
+      return { type: 'team', name: sent.name, contact: sent.contact ?? '' }
+    })
+    .pipe(ownerChoiceSchema),
+  () => ownerChoiceSchema,
+)

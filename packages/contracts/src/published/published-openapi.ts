@@ -50,6 +50,7 @@ const schemeNames: Readonly<Record<string, string>> = {
 const introduction =
   'Send `Authorization: ApiKey <key>` with each request. Lists return a JSON array; `Link` names the next page. ' +
   'A filter that names something unknown matches nothing. ' +
+  'A `PATCH` may contain all members as they were read: equal ones change nothing. ' +
   'Errors are problem documents (RFC 9457) with a stable `code`.'
 
 /** `serverUrl` is the origin or base path of the API. */

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { line, text, timestampSchema, uuidSchema } from '../common.ts'
+import { line, optionalOrNull, text, timestampSchema, uuidSchema } from '../common.ts'
 import { conditional, memberIs, requiredMembers } from '../conditional-schema.ts'
 import { hierarchyKeySchema, hierarchyKinds } from '../universe/hierarchy.ts'
 
@@ -179,7 +179,7 @@ export const createConnectorBodySchema = z
     name: line(1, 255),
     type: z.enum(creatableConnectorTypes),
     dataset: z.enum(datasets).meta({ examples: ['auditable_entities'] }),
-    hierarchy: hierarchyOfConnectorSchema.optional(),
+    hierarchy: optionalOrNull(hierarchyOfConnectorSchema),
     config: configSchema.default({}),
     secrets: z.record(secretName, secretValue).default({}),
     mapping: mappingSchema.default([]),

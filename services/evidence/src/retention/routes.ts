@@ -1,5 +1,5 @@
 import { getEvidencePolicy, updateEvidencePolicy } from '@postern/contracts'
-import { type App, assertIfMatch, contractRoute, problem } from '@postern/service-kit'
+import { type App, type ContractInput, assertIfMatch, contractRoute, patchRoute, problem } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { actorOf } from '../upload/record.ts'
 import { findPolicy, setPolicy } from './store.ts'
@@ -11,7 +11,17 @@ export function retentionRoutes(app: App, { answering }: Pick<Deps, 'answering'>
     return policy
   })
 
-  contractRoute(app, updateEvidencePolicy, async (input) => {
+  const currentResource = {
+    read: async (input: Pick<ContractInput<typeof updateEvidencePolicy>, 'context' | 'raw' | 'answer'>) => {
+      const policy = await answering.read(input.context, findPolicy)
+      const confirm = (): void => {
+        assertIfMatch(input, etagOf(policy))
+        input.answer.etag(etagOf(policy))
+      }
+      return { resource: policy, confirm }
+    },
+  }
+  patchRoute(app, updateEvidencePolicy, currentResource, async (input) => {
     const { body, context, answer, requestId, log } = input
     const actor = actorOf(context)
     let isChanged = false

@@ -9,7 +9,15 @@ import {
   parseResourceAddress,
   updateActionPlan as updateRoute,
 } from '@postern/contracts'
-import { type App, type ContractInput, type Place, contractRoute, problem, storedList } from '@postern/service-kit'
+import {
+  type App,
+  type ContractInput,
+  type Place,
+  contractRoute,
+  patchRoute,
+  problem,
+  storedList,
+} from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import { findFeedMark, findUpdatedSince } from '../updated-since/store.ts'
 import type { Deps } from '../deps.ts'
@@ -17,7 +25,7 @@ import { prepareWrite } from '../prepare-write.ts'
 import { ownersOfFilter } from '../universe/filter.ts'
 import { getFindingId } from '../finding/get-finding-id.ts'
 import { lockFinding } from '../finding/store.ts'
-import { actorOf, assertVersion, entityTag, invalidContent, mayRead, requireIfMatch } from '../request.ts'
+import { actorOf, assertVersion, currentOf, entityTag, invalidContent, mayRead, requireIfMatch } from '../request.ts'
 import type { Key } from '../keyset.ts'
 import {
   assertChangeable,
@@ -46,7 +54,7 @@ export function actionPlanRoutes(
 
   const list = async (
     findings: readonly ResourceAddress[] | undefined,
-    input: { readonly query: ListQuery } & Pick<ContractInput<typeof listRoute>, 'context' | 'requestId'>,
+    input: { readonly query: ListQuery } & Pick<ContractInput<typeof listRoute>, 'context' | 'requestId' | 'log'>,
   ) => {
     const { query } = input
     const day = today()
@@ -110,7 +118,17 @@ export function actionPlanRoutes(
       .catch(throwPlanProblem)
   })
 
-  contractRoute(app, updateRoute, async (input) => {
+  const currentResource = {
+    computed: ['is_overdue', 'days_overdue', 'days_late_vs_original', 'updated_at'],
+    read: async (input: Pick<ContractInput<typeof updateRoute>, 'params' | 'context' | 'raw' | 'answer'>) => {
+      const address = parseResourceAddress(input.params.id)
+      const stored = await db.read(input.context, async (tx) => findActionPlan(tx, address))
+      const day = today()
+      const forms = { show: (plan: StoredPlan) => planAsRead(plan, day), stub: planStub, today: day }
+      return stored && currentOf(input, stored, forms)
+    },
+  }
+  patchRoute(app, updateRoute, currentResource, async (input) => {
     const { params, context } = input
     requireIfMatch(input)
     const { body, assertKnown, record } = await prepareWrite(deps, input)

@@ -20,6 +20,7 @@ import {
   contractList,
   contractRoute,
   openPage,
+  patchRoute,
   problem,
   streamList,
 } from '@postern/service-kit'
@@ -27,7 +28,7 @@ import type { Tx } from '@postern/tenant-db'
 import { findFeedMark, findUpdatedSince } from '../updated-since/store.ts'
 import type { Deps } from '../deps.ts'
 import { prepareWrite } from '../prepare-write.ts'
-import { actorOf, assertVersion, entityTag, mayRead, requireIfMatch } from '../request.ts'
+import { actorOf, assertVersion, currentOf, entityTag, mayRead, requireIfMatch } from '../request.ts'
 import { describeMoves } from '../transitions.ts'
 import { entitiesOfFilter, ownersOfFilter } from '../universe/filter.ts'
 import { changeFinding, documentFinding, moveFinding, problemOfFinding } from './change.ts'
@@ -54,7 +55,9 @@ export function findingRoutes(
     return mayRead(input.context) ? asRead(stored, day) : asStub(stored)
   }
 
-  const resolveFilter = async (input: { readonly query: Query } & Pick<RequestInfo, 'context' | 'requestId'>) => ({
+  const resolveFilter = async (
+    input: { readonly query: Query } & Pick<RequestInfo, 'context' | 'requestId' | 'log'>,
+  ) => ({
     ...filterOf(input.query, today()),
     updatedSince: await findUpdatedSince(db, input),
     owner: await ownersOfFilter(input.query.owner, input, universe),
@@ -155,7 +158,16 @@ export function findingRoutes(
       .catch(throwProblem)
   })
 
-  contractRoute(app, updateRoute, async (input) => {
+  const currentResource = {
+    computed: ['age_days', 'is_overdue', 'is_acceptance_expired', 'updated_at'],
+    read: async (input: Pick<ContractInput<typeof updateRoute>, 'params' | 'context' | 'raw' | 'answer'>) => {
+      const stored = await db.read(input.context, async (tx) => findFinding(tx, parseResourceAddress(input.params.id)))
+      const day = today()
+      const forms = { show: (finding: StoredFinding) => asRead(finding, day), stub: asStub, today: day }
+      return stored && currentOf(input, stored, forms)
+    },
+  }
+  patchRoute(app, updateRoute, currentResource, async (input) => {
     const { params, context } = input
     requireIfMatch(input)
     const { body, assertKnown, record } = await prepareWrite(deps, input)

@@ -8,7 +8,15 @@ import {
   parseResourceAddress,
   updateRecommendation as updateRoute,
 } from '@postern/contracts'
-import { type App, type ContractInput, type Place, contractRoute, problem, storedList } from '@postern/service-kit'
+import {
+  type App,
+  type ContractInput,
+  type Place,
+  contractRoute,
+  patchRoute,
+  problem,
+  storedList,
+} from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import { findFeedMark, findUpdatedSince } from '../updated-since/store.ts'
 import type { Deps } from '../deps.ts'
@@ -17,6 +25,7 @@ import { lockFinding } from '../finding/store.ts'
 import {
   actorOf,
   assertVersion,
+  currentOf,
   entityTag,
   invalidContent,
   mayRead,
@@ -112,7 +121,15 @@ export function recommendationRoutes(
       .catch(throwProblem)
   })
 
-  contractRoute(app, updateRoute, async (input) => {
+  const currentResource = {
+    read: async (input: Pick<ContractInput<typeof updateRoute>, 'params' | 'context' | 'raw' | 'answer'>) => {
+      const address = parseResourceAddress(input.params.id)
+      const stored = await db.read(input.context, async (tx) => findRecommendation(tx, address))
+      const forms = { show: (each: Recommendation) => each, stub: recommendationStub, today: today() }
+      return stored && currentOf(input, stored, forms)
+    },
+  }
+  patchRoute(app, updateRoute, currentResource, async (input) => {
     const { params, body, context } = input
     requireIfMatch(input)
     const address = parseResourceAddress(params.id)

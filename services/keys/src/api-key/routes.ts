@@ -11,7 +11,16 @@ import {
 } from '@postern/contracts'
 import { leaseMs } from '@postern/contracts/internal'
 import type { Tx } from '@postern/tenant-db'
-import { type App, type RequestInfo, contractRoute, versionProblem, problem, storedList } from '@postern/service-kit'
+import {
+  type App,
+  type ContractInput,
+  type RequestInfo,
+  contractRoute,
+  versionProblem,
+  patchRoute,
+  problem,
+  storedList,
+} from '@postern/service-kit'
 import { actorOf } from '../actor.ts'
 import type { Deps } from '../deps.ts'
 import { findKeyPolicy, findKeyPolicyForChange, lockMostKeys } from '../policy/store.ts'
@@ -122,7 +131,20 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     return { ...toApiKey(key), enforcement }
   })
 
-  contractRoute(app, updateApiKey, async (input) => {
+  const currentResource = {
+    computed: ['last_used_at', 'last_refused_at'],
+    read: async (input: Pick<ContractInput<typeof updateApiKey>, 'params' | 'context' | 'raw' | 'answer'>) => {
+      const key = await db.read(input.context, async (tx) => await findKey(tx, input.params.id))
+      if (key === undefined) return undefined
+      const confirm = (): void => {
+        const ifMatch = ifMatchOf(input)
+        if (!matchesVersion(ifMatch, key.version)) throw versionProblem(ifMatch)
+        input.answer.etag(etagOf(key))
+      }
+      return { resource: toApiKey(key), confirm }
+    },
+  }
+  patchRoute(app, updateApiKey, currentResource, async (input) => {
     const { params, body, context, answer, log } = input
     const actor = actorOf(context)
     const addresses =

@@ -1,5 +1,13 @@
 import { getKeyPolicy, listKeyPolicyEvents as listEventsRoute, updateKeyPolicy } from '@postern/contracts'
-import { type App, assertIfMatch, contractRoute, problem, storedList } from '@postern/service-kit'
+import {
+  type App,
+  type ContractInput,
+  assertIfMatch,
+  contractRoute,
+  patchRoute,
+  problem,
+  storedList,
+} from '@postern/service-kit'
 import { z } from 'zod'
 import { actorOf } from '../actor.ts'
 import { assertAllowed } from '../api-key/assert-allowed.ts'
@@ -23,7 +31,18 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     return toKeyPolicy(policy)
   })
 
-  contractRoute(app, updateKeyPolicy, async ({ body, context, answer, raw, requestId, log }) => {
+  const currentResource = {
+    read: async (input: Pick<ContractInput<typeof updateKeyPolicy>, 'context' | 'raw' | 'answer'>) => {
+      const policy = await db.read(input.context, findKeyPolicy)
+      if (policy === undefined) return undefined
+      const confirm = (): void => {
+        assertIfMatch(input, etagOf(policy))
+        input.answer.etag(etagOf(policy))
+      }
+      return { resource: toKeyPolicy(policy), confirm }
+    },
+  }
+  patchRoute(app, updateKeyPolicy, currentResource, async ({ body, context, answer, raw, requestId, log }) => {
     const actor = actorOf(context)
     const wanted =
       body.required_addresses === undefined

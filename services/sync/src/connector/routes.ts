@@ -9,7 +9,16 @@ import {
   wordsOf,
 } from '@postern/contracts'
 import { internalPaths } from '@postern/contracts/internal'
-import { type App, assertIfMatch, contractRoute, internalRoute, problem, storedList } from '@postern/service-kit'
+import {
+  type App,
+  type ContractInput,
+  assertIfMatch,
+  contractRoute,
+  internalRoute,
+  patchRoute,
+  problem,
+  storedList,
+} from '@postern/service-kit'
 import { z } from 'zod'
 import { recordAuditEvent } from '../audit/store.ts'
 import type { Deps } from '../deps.ts'
@@ -81,7 +90,19 @@ export function connectorRoutes(app: App, deps: Parts): void {
     return connector
   })
 
-  contractRoute(app, updateConnector, async (input) => {
+  const currentResource = {
+    computed: ['consecutive_failures', 'last_run_at', 'next_run_at', 'updated_at'],
+    read: async (input: Pick<ContractInput<typeof updateConnector>, 'params' | 'context' | 'raw' | 'answer'>) => {
+      const connector = await db.read(input.context, async (tx) => await findConnector(tx, input.params.id))
+      if (connector === undefined) return undefined
+      const confirm = (): void => {
+        assertIfMatch(input, etagOf(connector), configurationOf)
+        input.answer.etag(etagOf(connector))
+      }
+      return { resource: connector, confirm }
+    },
+  }
+  patchRoute(app, updateConnector, currentResource, async (input) => {
     const { params, body, context, answer } = input
     const changed = await db.write(context, async (tx) => {
       const before = await findConnector(tx, params.id)

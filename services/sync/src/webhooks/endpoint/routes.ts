@@ -8,7 +8,16 @@ import {
   updateWebhook,
   uuidSchema,
 } from '@postern/contracts'
-import { type App, type RequestInfo, assertIfMatch, contractRoute, problem, storedList } from '@postern/service-kit'
+import {
+  type App,
+  type ContractInput,
+  type RequestInfo,
+  assertIfMatch,
+  contractRoute,
+  patchRoute,
+  problem,
+  storedList,
+} from '@postern/service-kit'
 import type { Deps } from '../../deps.ts'
 import { configurationOf, etagOf } from '../../etag.ts'
 import { actorOf } from '../../run/actor.ts'
@@ -84,7 +93,19 @@ export function webhookRoutes(app: App, { db, queue, outbound, secretRing, maile
     return endpoint
   })
 
-  contractRoute(app, updateWebhook, async (input) => {
+  const currentResource = {
+    computed: ['paused_at', 'failing_since', 'last_error', 'last_delivered_at', 'pending', 'history', 'updated_at'],
+    read: async (input: Pick<ContractInput<typeof updateWebhook>, 'params' | 'context' | 'raw' | 'answer'>) => {
+      const endpoint = await db.read(input.context, async (tx) => await findEndpoint(tx, input.params.id))
+      if (endpoint === undefined) return undefined
+      const confirm = (): void => {
+        assertIfMatch(input, etagOf(endpoint), configurationOf)
+        input.answer.etag(etagOf(endpoint))
+      }
+      return { resource: endpoint, confirm }
+    },
+  }
+  patchRoute(app, updateWebhook, currentResource, async (input) => {
     const { params, body, context, answer, log } = input
     const actor = actorOf(context)
     if (body.url !== undefined) await assertEndpointUrl({ outbound, mailer }, body.url)

@@ -1,0 +1,44 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { z } from 'zod'
+import { inputErrors } from './input-errors.ts'
+import { problem } from './problem.ts'
+
+export interface Current {
+  readonly resource: object
+  /** Throws 428 or 412 if `If-Match` allows no change, and sets the entity tag. */
+  confirm(): void
+}
+
+interface Sent {
+  readonly schema: z.ZodType
+  readonly value: unknown
+  readonly path: string | undefined
+}
+
+/** Leaves out the members that the caller sends back as they were read. `unchanged` is the resource if nothing is left. */
+export function parseChange(
+  { schema, value, path }: Sent,
+  { resource, confirm }: Current,
+  computed: readonly string[],
+): { readonly body: unknown; readonly unchanged?: object } {
+  const stored = new Map<string, unknown>(Object.entries(JSON.parse(JSON.stringify(resource))))
+  const isSentBack = ([name, member]: [string, unknown]): boolean =>
+    stored.has(name) && (computed.includes(name) || isDeepStrictEqual(stored.get(name), member))
+  const members = typeof value === 'object' && value !== null ? Object.entries(value) : []
+  const changed = members.filter((member) => !isSentBack(member))
+  if (members.length > 0 && changed.length === 0) {
+    confirm()
+    return { body: {}, unchanged: resource }
+  }
+  const body = Array.isArray(value) || members.length === 0 ? value : Object.fromEntries(changed)
+  const parsed = schema.safeParse(body)
+  if (parsed.success) return { body: parsed.data }
+  const errors = inputErrors(parsed.error, 'body', { value: body, schema, path }).map((error) =>
+    error.code === 'unknown' && stored.has((error.pointer ?? '').slice(1)) ? { ...error, ...readOnly } : error,
+  )
+  // Not those about members that were left out.
+  const ofChanges = errors.filter(({ pointer = '' }) => changed.some(([name]) => pointer.split('/')[1] === name))
+  throw problem('invalid_content', { errors: ofChanges.length > 0 ? ofChanges : errors })
+}
+
+const readOnly = { code: 'read_only', detail: 'cannot be changed here: leave it out, or send it as you read it' }
