@@ -386,6 +386,7 @@ create table universe.person (
   created_at timestamp(3) with time zone not null default now(),
   updated_at timestamp(3) with time zone not null default now(),
   version integer not null default 1,
+  folded_name text not null generated always as (lower(name)) stored,
   constraint person_pk PRIMARY KEY (tenant_id, id),
   constraint person_email_unique UNIQUE (tenant_id, email) DEFERRABLE,
   constraint person_external_id_unique UNIQUE (tenant_id, external_id),
@@ -396,6 +397,7 @@ create table universe.person (
   constraint person_version_positive CHECK ((version > 0))
 );
 CREATE INDEX person_by_change ON universe.person USING btree (tenant_id, updated_at, id);
+CREATE INDEX person_by_folded_name ON universe.person USING btree (tenant_id, folded_name);
 CREATE INDEX person_by_name ON universe.person USING btree (tenant_id, name, id);
 CREATE TRIGGER note_deletes AFTER DELETE ON universe.person REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('person', 'id', 'r.version');
 CREATE TRIGGER note_inserts AFTER INSERT ON universe.person REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('person', 'id', 'r.version');
@@ -411,6 +413,7 @@ create policy postern_universe_update on universe.person as permissive for updat
 create policy tenant_only on universe.person as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select, update on table universe.person to postern_universe;
 comment on table universe.person is 'Someone whom a source knows. Never deleted: who has left is not active.';
+comment on column universe.person.folded_name is 'The name in lower case.';
 
 create table universe.reference_counter (
   tenant_id uuid not null,

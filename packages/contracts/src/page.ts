@@ -158,7 +158,7 @@ export function textFilter(item: z.ZodType<string, string>, description: string)
     .meta({ description: `${description}; up to ${maxIds}, repeated or comma-separated` })
 }
 
-export const ownerFilterText = 'Id, e-mail address or name of a person: each finds the same'
+export const ownerFilterText = 'Id, e-mail address or name of a person: each finds the same, for at most 1000 people'
 
 /** Repeated keys; any may match. Commas belong to the keys. */
 export function keyFilter(item: z.ZodType<string, string>, description: string) {

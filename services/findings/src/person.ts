@@ -1,6 +1,10 @@
-import type { PersonPatch, PersonRef } from '@postern/contracts'
+import { type PersonPatch, type PersonRef, uuidSchema } from '@postern/contracts'
 
 type Named = PersonRef | null | undefined
+
+export function isPersonId(text: string): boolean {
+  return uuidSchema.safeParse(text).success
+}
 
 /**
  * By id and address, or by name if they share neither. The database decides in the same way

@@ -86,3 +86,39 @@ test('exports and summaries know the same person, and nobody of another tenant',
     ...['Bo Berg', 'bo@x.example', 'guest@y.example'].map((key) => [key, 1]),
   ])
 })
+
+test('a name that more than 1,000 people have is refused, and an id of one of them is not', async () => {
+  const large = newTenant()
+  const push = async (from: number, to: number): Promise<void> => {
+    const numbers = Array.from({ length: to - from }, (_none, at) => from + at)
+    const people = numbers.map((number) => ({ external_id: `anna ${number}`, name: 'Anna Berg' }))
+    await service.universe?.push(large.tenantId, 'people', { people })
+  }
+  const read = async (target: string) => await service.call(large, 'GET', target)
+  await push(0, 1000)
+  expect((await read(`${path}?owner=anna%20berg`)).status).toBe(200)
+  await push(1000, 1001)
+  for (const target of [path, '/api/v1/action-plans', `${path}/summary`]) {
+    const refused = await read(`${target}?owner=anna%20berg`)
+    expect([target, refused.status, refused.json]).toEqual([
+      target,
+      400,
+      expect.objectContaining({ errors: [expect.objectContaining({ parameter: 'owner', code: 'too_many' })] }),
+    ])
+  }
+  const { status, text } = await service.call(large, 'POST', path, {
+    body: findingBody({ owner: { name: 'Anna Berg' } }),
+  })
+  expect(status, text).toBe(201)
+  const summary = await read(`${path}/summary?group_by=owner`)
+  expect(findingsSummarySchema.parse(summary.json)).toMatchObject([{ key: 'Anna Berg', total: 1 }])
+})
+
+test('while the universe does not answer, an id finds what names it, and everything else is 503', async () => {
+  await service.universe?.stop()
+  expect(await titlesOf(path, idOf('ada'))).toContain('by id')
+  for (const owner of ['ada@x.example', 'Ada Lund', `${idOf('ada')},Ada Lund`]) {
+    const refused = await service.call(tenant, 'GET', `${path}?owner=${encodeURIComponent(owner)}`)
+    expect([owner, refused.status]).toEqual([owner, 503])
+  }
+})

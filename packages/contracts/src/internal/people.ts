@@ -19,13 +19,25 @@ export const identifyPeopleBodySchema = z.strictObject({
   texts: z.array(z.string().min(1).max(255)).min(1).max(maxLookedUpPeople),
 })
 
-/** The people with one of the texts. `is_only_one`: nobody else has the name. */
-export const identifyPeopleAnswerSchema = z.strictObject({
-  people: z.array(
-    z.strictObject({ person_id: uuidSchema, email: z.string().nullable(), name: z.string(), is_only_one: z.boolean() }),
-  ),
+export const maxIdentifiedPeople = 1000
+
+const identifiedPersonSchema = z.strictObject({
+  person_id: uuidSchema,
+  email: z.string().nullable(),
+  name: z.string(),
+  is_only_one: z.boolean(),
 })
-export type IdentifiedPerson = z.infer<typeof identifyPeopleAnswerSchema>['people'][number]
+export type IdentifiedPerson = z.infer<typeof identifiedPersonSchema>
+
+/** The people with one of the texts; null if there are more than `maxIdentifiedPeople`. `is_only_one`: of that name. */
+export const identifyPeopleAnswerSchema = z.strictObject({ people: z.array(identifiedPersonSchema).nullable() })
+
+/** For a filter that names more than that. */
+export const tooManyOwners = {
+  parameter: 'owner',
+  code: 'too_many',
+  detail: `must name at most ${maxIdentifiedPeople} people: use ids or e-mail addresses instead of a name that many have`,
+}
 
 /** Selects what people own, whether it names them by id, e-mail address or name. */
 export interface OwnerFilter {

@@ -1,6 +1,7 @@
 import type { FindingsSummary } from '@postern/contracts'
 import type { IdentifiedPerson } from '@postern/contracts/internal'
 import type { RequestInfo } from '@postern/service-kit'
+import { isPersonId } from '../person.ts'
 import type { Universe } from '../universe/universe.ts'
 
 type Group = FindingsSummary[number]
@@ -13,7 +14,9 @@ export async function mergeOwners(
 ): Promise<FindingsSummary> {
   const texts = groups.flatMap(({ key }) => key ?? [])
   const people = texts.length === 0 ? [] : await universe.identify(request, texts)
-  const labels = labelsOf(people)
+  // Ids and addresses have one person each. Names that too many have are groups of their own.
+  const unique = texts.filter((text) => isPersonId(text) || text.includes('@'))
+  const labels = labelsOf(people ?? (unique.length === 0 ? [] : await universe.identify(request, unique)) ?? [])
   const merged = new Map<string | null, Group>()
   for (const group of groups) {
     const key = group.key === null ? null : (labels.get(group.key.toLowerCase()) ?? group.key)

@@ -33,13 +33,13 @@ const pieceBatch = 25
 const choiceBatch = 250
 
 export function poamRoutes(app: App, { db, now, universe }: Pick<Deps, 'db' | 'now' | 'universe'>): void {
-  contractRoute(app, exportPoam, async ({ query, context, requestId, mediaType, answer, raw }) => {
+  contractRoute(app, exportPoam, async ({ query, context, requestId, log, mediaType, answer, raw }) => {
     context.share?.enterLargeAnswer()
     const today = now().toISOString().slice(0, 10)
     const filter = {
       ...filterOf({ ...query, status: query.status ?? [...poamStatuses] }, today),
       updatedSince: await findUpdatedSince(db, { query, context }),
-      owner: await ownersOfFilter(query.owner, { context, requestId }, universe),
+      owner: await ownersOfFilter(query.owner, { context, requestId, log }, universe),
       namedEntityIds: await entityIdsOf(query.entity_id, { context, requestId }, universe),
       entityIds: await entitiesOfFilter(query, { context, requestId }, universe),
     }

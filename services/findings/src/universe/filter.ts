@@ -1,5 +1,13 @@
-import { type OwnerFilter, maxSubtreeEntities, ownerFilterOf, subtreeBodySchema } from '@postern/contracts/internal'
+import {
+  type OwnerFilter,
+  maxSubtreeEntities,
+  ownerFilterOf,
+  subtreeBodySchema,
+  tooManyOwners,
+} from '@postern/contracts/internal'
+import { ServiceUnavailableError } from '@postern/service-client'
 import { type RequestInfo, problem } from '@postern/service-kit'
+import { isPersonId } from '../person.ts'
 import type { Universe } from './universe.ts'
 
 /** Returns undefined if the filter selects no subtree or hierarchy. */
@@ -23,10 +31,18 @@ export async function entitiesOfFilter(
 
 export async function ownersOfFilter(
   texts: readonly string[] | undefined,
-  request: Pick<RequestInfo, 'context' | 'requestId'>,
+  request: Pick<RequestInfo, 'context' | 'requestId' | 'log'>,
   universe: Universe,
 ): Promise<OwnerFilter | undefined> {
-  return texts === undefined ? undefined : ownerFilterOf(texts, await universe.identify(request, texts))
+  if (texts === undefined) return undefined
+  const people = await universe.identify(request, texts).catch((error: unknown) => {
+    // Ids find what names them without the universe, but no longer what has only the address of the person.
+    if (!(error instanceof ServiceUnavailableError) || !texts.every(isPersonId)) throw error
+    request.log.warn({ event: 'owner_not_identified', request_id: request.requestId, err: error })
+    return []
+  })
+  if (people === undefined) throw problem('bad_request', { errors: [tooManyOwners] })
+  return ownerFilterOf(texts, people)
 }
 
 function refusal(code: string, detail: string): Error {

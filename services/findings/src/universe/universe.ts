@@ -28,8 +28,8 @@ export interface Universe {
   names(request: Request, ids: readonly string[]): Promise<EntityNamesAnswer['entities']>
   /** Waits at most a second. */
   people(request: Request, emails: readonly string[]): Promise<LookupPeopleAnswer['people']>
-  /** Up to 1,000 ids, e-mail addresses or names. */
-  identify(request: Request, texts: readonly string[]): Promise<readonly IdentifiedPerson[]>
+  /** Up to 1,000 ids, e-mail addresses or names. Undefined if too many people have one of them. */
+  identify(request: Request, texts: readonly string[]): Promise<readonly IdentifiedPerson[] | undefined>
   /** Null for what does not exist. */
   resolve(request: Request, addresses: AskedAddresses): Promise<ResolvedAddresses>
   unknown(request: Request, ids: ReferenceQuery): Promise<UnknownReferences>
@@ -70,7 +70,7 @@ export function openUniverse({ url, ring, timeoutMs }: ServiceAddress): Universe
     },
     identify: async (request, texts) => {
       const question = { ...serviceCaller('findings', request), target: internalPaths.identifyPeople, body: { texts } }
-      return (await ask(identifyPeopleAnswerSchema, question)).people
+      return (await ask(identifyPeopleAnswerSchema, question)).people ?? undefined
     },
     resolve: async (request, addresses) =>
       await ask(resolveReferencesAnswerSchema, {

@@ -95,7 +95,7 @@ export function openUniverse({ url, ring, timeoutMs }: ServiceAddress): Universe
     findPersonEmail: async (caller, id) => {
       const request = { ...callerOf(caller), target: internalPaths.identifyPeople, body: { texts: [id] } }
       const { people } = await ask(identifyPeopleAnswerSchema, request)
-      return people.find((person) => person.person_id === id)?.email ?? undefined
+      return people?.find((person) => person.person_id === id)?.email ?? undefined
     },
     retireSource: async (caller, body) => {
       await ask(z.unknown(), { ...callerOf(caller), target: internalPaths.retireSource, body })

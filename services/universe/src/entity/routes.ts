@@ -22,7 +22,7 @@ import {
   storedList,
   streamList,
 } from '@postern/service-kit'
-import { ownerFilterOf } from '@postern/contracts/internal'
+import { ownerFilterOf, tooManyOwners } from '@postern/contracts/internal'
 import { identifyPeople } from '../person/store.ts'
 import { findChangedFrom, findFeedMark } from '../updated-since/store.ts'
 import type { Deps } from '../deps.ts'
@@ -57,10 +57,12 @@ export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings
     return mapRows(rows, ({ entity }) => asRead(entity, day))
   }
 
-  const ownersOf = async (context: RequestInfo['context'], texts: readonly string[] | undefined) =>
-    texts === undefined
-      ? undefined
-      : ownerFilterOf(texts, await db.read(context, async (tx) => identifyPeople(tx, texts)))
+  const ownersOf = async (context: RequestInfo['context'], texts: readonly string[] | undefined) => {
+    if (texts === undefined) return undefined
+    const people = await db.read(context, async (tx) => identifyPeople(tx, texts))
+    if (people === undefined) throw problem('bad_request', { errors: [tooManyOwners] })
+    return ownerFilterOf(texts, people)
+  }
 
   const listOf = async (input: ContractInput<typeof listRoute>) => {
     const { context, query } = input

@@ -44,8 +44,8 @@ export function personRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   internalRoute(
     app,
     { ...access, signedBy, path: internalPaths.identifyPeople, body: identifyPeopleBodySchema },
-    async ({ body: { texts }, context }): Promise<{ readonly people: readonly IdentifiedPerson[] }> => ({
-      people: await db.read(context, async (tx) => identifyPeople(tx, texts)),
+    async ({ body: { texts }, context }): Promise<{ readonly people: readonly IdentifiedPerson[] | null }> => ({
+      people: (await db.read(context, async (tx) => identifyPeople(tx, texts))) ?? null,
     }),
   )
 

@@ -1,6 +1,6 @@
 import type { Person, ResourceAddress, personSorts } from '@postern/contracts'
 import { type Tx, statement } from '@postern/tenant-db'
-import type { IdentifiedPerson } from '@postern/contracts/internal'
+import { type IdentifiedPerson, maxIdentifiedPeople } from '@postern/contracts/internal'
 import { z } from 'zod'
 import { type ListKey, listStatements, timeOrInfinity } from '../list/store.ts'
 
@@ -51,10 +51,13 @@ export async function lookUpPeople(
   return await tx.query(lookUp([emails.map((email) => email.toLowerCase())]))
 }
 
-/** Those with one of the texts as id, e-mail address or name. */
-export async function identifyPeople(tx: Tx, texts: readonly string[]): Promise<IdentifiedPerson[]> {
+/** Those with one of the texts as id, e-mail address or name. Undefined if there are too many. */
+export async function identifyPeople(tx: Tx, texts: readonly string[]): Promise<IdentifiedPerson[] | undefined> {
   const ids = texts.flatMap((text) => z.uuid().safeParse(text).data ?? [])
-  return await tx.query(identify([ids, texts]))
+  const people = await tx.query<IdentifiedPerson & { [column: string]: unknown }>(
+    identify([ids, texts, maxIdentifiedPeople + 1]),
+  )
+  return people.length > maxIdentifiedPeople ? undefined : people
 }
 
 export async function countPeople(tx: Tx, filter: PersonFilter): Promise<number> {
@@ -115,23 +118,21 @@ const lookUp = statement(
   'select p.email, p.id as person_id from universe.person p where p.email = any($1::text[])',
 )
 
-// person_pk, person_email_unique. Names have no index.
+// person_pk, person_email_unique, person_by_folded_name
 const identify = statement(
   'universe_identify_people',
   `with found as (
-    select p.id, p.email, p.name
+    select p.id, p.email, p.name, p.folded_name
     from universe.person p
     where p.id = any($1::uuid[])
       or p.email = any(array(select lower(asked) from unnest($2::text[]) as asked))
-      or lower(p.name) = any(array(select lower(asked) from unnest($2::text[]) as asked))
-  ),
-  named as (
-    select lower(p.name) as name, count(*) as people
-    from universe.person p
-    where lower(p.name) = any(array(select lower(found.name) from found))
-    group by 1
+      or p.folded_name = any(array(select lower(asked) from unnest($2::text[]) as asked))
+    limit $3
   )
-  select found.id as person_id, found.email, found.name, named.people = 1 as is_only_one
-  from found
-  join named on named.name = lower(found.name)`,
+  select found.id as person_id, found.email, found.name, not exists (
+      select
+      from universe.person p
+      where p.folded_name = found.folded_name and p.id <> found.id
+    ) as is_only_one
+  from found`,
 )
