@@ -492,8 +492,11 @@ describe('a resource that was read', () => {
     for (const [name, change] of Object.entries(changes)) {
       const target = targetOf(steadySubjects, name.slice('PATCH '.length))
       const read = await send(gateway, target, { headers: { authorization } })
-      const other = Object.entries(change).map(([member, value]) => [member, typeof value === 'number' ? value - 1 : 'Again'])
-      const body = { ...objectSchema.parse(read.json), ...Object.fromEntries(other) }
+      const again = Object.entries(change).map(([member, value]) => [
+        member,
+        typeof value === 'number' ? value - 1 : 'Again',
+      ])
+      const body = { ...objectSchema.parse(read.json), ...Object.fromEntries(again) }
       const headers = { authorization, 'if-match': String(read.headers['etag']) }
       const changed = await send(gateway, target, { method: 'PATCH', headers, body })
       expect([target, changed.status, changed.text]).toEqual([
@@ -503,6 +506,38 @@ describe('a resource that was read', () => {
       ])
     }
   })
+})
+
+/** Where a copy of each resource is created, and what it cannot have in common with the first. */
+const copies: Readonly<Record<string, readonly [of: string, other: object]>> = {
+  '/api/v1/api-keys': ['/api/v1/api-keys/:id', { expires_in: 'custom' }],
+  '/api/v1/findings': ['/api/v1/findings/:id', {}],
+  '/api/v1/findings/:id/action-plans': ['/api/v1/action-plans/:id', {}],
+  '/api/v1/findings/:id/recommendations': ['/api/v1/recommendations/:id', {}],
+  '/api/v1/connectors': ['/api/v1/connectors/:id', { key: 'copy', secrets: {} }],
+  '/api/v1/webhooks': ['/api/v1/webhooks/:id', {}],
+}
+
+test('every resource that was read can be created again from the members that its creation knows', async () => {
+  const { authorization, steadySubjects } = await populated()
+  const names = Object.keys(changes).map((change) => change.split('/').at(-2))
+  const creations = routeTable.filter(
+    ({ method, path, answers }) => method === 'POST' && 201 in answers && names.includes(path.split('/').at(-1)),
+  )
+  expect(creations.map(({ path }) => path).toSorted()).toEqual(Object.keys(copies).toSorted())
+  for (const { path, body } of creations) {
+    const [of = '', own = {}] = copies[path] ?? []
+    const read = await send(gateway, targetOf(steadySubjects, of), { headers: { authorization } })
+    const known = body instanceof z.ZodObject ? Object.keys(body.shape) : []
+    const kept = Object.entries(objectSchema.parse(read.json)).filter(([name]) => known.includes(name))
+    const sent = { ...Object.fromEntries(kept), ...own }
+    const made = await send(gateway, targetOf(steadySubjects, path), {
+      method: 'POST',
+      headers: { authorization },
+      body: sent,
+    })
+    expect([path, made.status, made.status === 201 ? '' : made.text]).toEqual([path, 201, ''])
+  }
 })
 
 describe('a test procedure', () => {
