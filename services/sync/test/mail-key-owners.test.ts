@@ -154,7 +154,7 @@ describe('the recipient is', () => {
     expect(server.mailsTo('ada@scim.example')).toHaveLength(1)
   })
 
-  test('the address of a person whom an authoritative connector has brought', async () => {
+  test('the address of a person whom an authoritative connector has brought, unless too many people match', async () => {
     const { tenant, id } = await openTenant()
     await newMember(tenant, 'bo', 'bo@hr.example')
     const personId = randomUUID()
@@ -170,6 +170,18 @@ describe('the recipient is', () => {
     const key = await newKey(tenant, personOf('bo'))
     await revoke(tenant, key)
     expect(await outcomesOf(tenant, id, key)).toEqual([['key.revoked', 'delivered', null]])
+    expect(server.mailsTo('bo@hr.example')).toHaveLength(1)
+    // The universe finds nobody for certain once more than 1,000 people match.
+    await world.rows(
+      `insert into universe.person (tenant_id, id, external_id, name, active)
+       select $1, gen_random_uuid(), 'N' || number, $2, true from generate_series(1, 1000) as number`,
+      [tenant.tenantId, personId],
+    )
+    const later = await newKey(tenant, personOf('bo'))
+    await revoke(tenant, later)
+    expect(await outcomesOf(tenant, id, later)).toEqual([
+      ['key.revoked', 'skipped', expect.stringMatching(/no e-mail address/)],
+    ])
     expect(server.mailsTo('bo@hr.example')).toHaveLength(1)
   })
 
