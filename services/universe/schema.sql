@@ -196,6 +196,7 @@ create table universe.import (
   applied_count integer not null default 0,
   is_finished boolean not null default false,
   is_cleared boolean not null default false,
+  is_authoritative boolean,
   constraint import_pk PRIMARY KEY (tenant_id, run_id),
   constraint import_applied_count_not_negative CHECK ((applied_count >= 0)),
   constraint import_applied_sequence_not_negative CHECK ((applied_sequence >= 0)),
@@ -219,6 +220,7 @@ comment on column universe.import.is_whole is 'Whether the source was read compl
 comment on column universe.import.diff_hash is 'The hash of the changes, once all are known. Only these changes are applied.';
 comment on column universe.import.is_finished is 'Whether all of its rows are applied or rejected.';
 comment on column universe.import.is_cleared is 'Whether only changes are left of the rows of an ended run.';
+comment on column universe.import.is_authoritative is 'Whether the plan counts people who lose access. Null: not planned, or a rollback.';
 
 create table universe.import_batch (
   tenant_id uuid not null,

@@ -45,6 +45,8 @@ const noLimits = { max_deactivate_pct: 100, max_deactivate: 1000, min_rows: 0, m
 /** `uid,name,active,email` */
 type Row = readonly [uid: string, isActive: boolean, email?: string]
 
+const people = (isActive: boolean, ...names: string[]): Row[] => names.map((name) => [name, isActive])
+
 async function openTenant(name: string) {
   const tenant = await stack.createTenant(name)
   const { key } = await stack.createKey(tenant, { scopes: ['admin:sync'] })
@@ -64,14 +66,18 @@ async function openTenant(name: string) {
     const body = { key: of, name: of, type: 'csv', dataset: 'people', safety: noLimits, authoritative: true, ...fields }
     return identified.parse(await call('POST', '/api/v1/connectors', body)).id
   }
-  const run = async (connector: string, ...rows: readonly Row[]): Promise<void> => {
+  const begin = async (connector: string, ...rows: readonly Row[]): Promise<string> => {
     const lines = rows.map(([uid, isActive, email = '']) => `${uid},${uid},${isActive},${email}`)
     const csv = ['external_id,name,active,email', ...lines, ''].join('\n')
-    const { id } = identified.parse(await call('POST', `/api/v1/connectors/${connector}/runs`, csv, 'text/csv'))
-    const status = async () => await call('GET', `/api/v1/sync-runs/${id}`)
-    await expect
-      .poll(status, { timeout: 60_000, interval: 100 })
-      .toMatchObject({ status: 'succeeded', finished_at: expect.any(String) })
+    return identified.parse(await call('POST', `/api/v1/connectors/${connector}/runs`, csv, 'text/csv')).id
+  }
+  const reach = async (id: string, status: string) => {
+    const read = async () => await call('GET', `/api/v1/sync-runs/${id}`)
+    await expect.poll(read, { timeout: 60_000, interval: 100 }).toMatchObject({ status })
+    return z.looseObject({ diff_hash: z.string() }).parse(await read())
+  }
+  const run = async (connector: string, ...rows: readonly Row[]): Promise<void> => {
+    await reach(await begin(connector, ...rows), 'succeeded')
   }
   const tokenOf = async (person: string) =>
     (await byId?.issue({ tenantId: tenant.id, roles: ['admin'], more: { uid: person } })) ?? ''
@@ -81,7 +87,7 @@ async function openTenant(name: string) {
       roles: ['admin'],
       more: { uid: email, email, email_verified: true },
     })) ?? ''
-  return { call, connect, run, tokenOf, tokenOfAddress }
+  return { call, connect, run, begin, reach, tokenOf, tokenOfAddress }
 }
 
 const ask = async (token: string) => await askAll(stack.gateways, token)
@@ -180,6 +186,80 @@ describe('a person whom an authoritative connector makes inactive', () => {
     await call('POST', '/api/v1/sync/people', [{ external_id: 'jana', name: 'Jana', active: false }])
     await until(jana, 'person_inactive')
     expect(await ask(kurt)).toEqual([200])
+  })
+})
+
+describe('people who lose access by a connector without becoming inactive', () => {
+  const limited = { safety: { ...noLimits, max_deactivate: 2 } }
+
+  test('are counted by the first run, which waits for approval', async () => {
+    const { call, connect, begin, reach, tokenOf } = await openTenant('connector-inverted')
+    const connector = await connect('hr', limited)
+    const names = ['olga', 'paul', 'rosa']
+    const tokens = await Promise.all(names.map(tokenOf))
+    for (const token of tokens) expect(await ask(token)).toEqual([200])
+    const id = await begin(connector, ...people(false, ...names), ...people(true, 'sven'))
+    const waiting = await reach(id, 'needs_approval')
+    expect(waiting).toMatchObject({
+      breaches: [{ limit: 'max_deactivate', actual: 3, allowed: 2 }],
+      counts: { created: 4, applied: 0 },
+    })
+    expect(await call('GET', `/api/v1/sync-runs/${id}/errors`)).toMatchObject(
+      names.map((name) => ({ source_key: name, code: 'access_ends', severity: 'warning' })),
+    )
+    for (const token of tokens) expect(await ask(token)).toEqual([200])
+    const approval = { diff_hash: waiting.diff_hash, reason: 'They have left.' }
+    await call('POST', `/api/v1/sync-runs/${id}/approve`, approval)
+    await reach(id, 'succeeded')
+    for (const token of tokens) await until(token, 'person_inactive')
+    // They have no access any more, and two others are within the limit (control).
+    const next = await begin(connector, ...people(false, ...names, 'tina', 'ulla'), ...people(true, 'sven'))
+    expect(await reach(next, 'succeeded')).toMatchObject({ breaches: [] })
+    await until(await tokenOf('ulla'), 'person_inactive')
+  })
+
+  test('are counted when a connector begins to decide about access', async () => {
+    const { call, connect, run, begin, reach, tokenOf } = await openTenant('connector-promoted')
+    const connector = await connect('hr', { ...limited, authoritative: false })
+    const rows = [...people(false, 'vera', 'walt', 'xena'), ...people(true, 'yves')]
+    await run(connector, ...rows)
+    const xena = await tokenOf('xena')
+    await call('PATCH', `/api/v1/connectors/${connector}`, { authoritative: true })
+    // Nothing has changed in the source.
+    const id = await begin(connector, ...rows)
+    const waiting = await reach(id, 'needs_approval')
+    expect(waiting).toMatchObject({ breaches: [{ limit: 'max_deactivate', actual: 3, allowed: 2 }] })
+    expect(await ask(xena)).toEqual([200])
+    await call('POST', `/api/v1/sync-runs/${id}/approve`, { diff_hash: waiting.diff_hash })
+    await reach(id, 'succeeded')
+    await until(xena, 'person_inactive')
+  })
+
+  test('are left alone by a run that was planned before the connector decided about access', async () => {
+    const { call, connect, run, begin, reach, tokenOf } = await openTenant('connector-approved-late')
+    const connector = await connect('hr', { ...limited, authoritative: false })
+    await run(connector, ...people(false, 'zoe'), ...people(true, 'adam', 'bela', 'cora'))
+    const [zoe, adam] = [await tokenOf('zoe'), await tokenOf('adam')]
+    const id = await begin(connector, ...people(false, 'zoe', 'adam', 'bela', 'cora'))
+    const { diff_hash } = await reach(id, 'needs_approval')
+    await call('PATCH', `/api/v1/connectors/${connector}`, { authoritative: true })
+    await call('POST', `/api/v1/sync-runs/${id}/approve`, { diff_hash })
+    await reach(id, 'succeeded')
+    expect([await ask(zoe), await ask(adam)]).toEqual([[200], [200]])
+    // The next run counts all of them (control).
+    const next = await reach(await begin(connector, ...people(false, 'zoe', 'adam', 'bela', 'cora')), 'needs_approval')
+    expect(next).toMatchObject({ breaches: [{ actual: 4 }] })
+  })
+
+  test('are not counted if another source has ended their access', async () => {
+    const { call, connect, begin, reach } = await openTenant('connector-after-scim')
+    for (const externalId of ['dirk', 'edda', 'fritz']) {
+      const user = { userName: `${externalId}@bank.example`, externalId, active: false }
+      await call('POST', '/scim/v2/Users', JSON.stringify(user), 'application/scim+json')
+    }
+    const connector = await connect('hr', limited)
+    const id = await begin(connector, ...people(false, 'dirk', 'edda', 'fritz'), ...people(true, 'gerd'))
+    expect(await reach(id, 'succeeded')).toMatchObject({ breaches: [] })
   })
 })
 

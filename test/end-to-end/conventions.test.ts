@@ -429,22 +429,27 @@ describe('every single resource', () => {
     expect(readable.length).toBeGreaterThan(13)
   })
 
-  test('can change only with the entity tag of the current version', async () => {
+  test('can change only with the entity tag of the current version, and once if many send it at the same moment', async () => {
     const { authorization, steadySubjects } = await populated()
     expect(changeable.map(({ path }) => `PATCH ${path}`).toSorted()).toEqual(Object.keys(changes).toSorted())
     for (const { path } of changeable) {
       const target = targetOf(steadySubjects, path)
-      const patch = async (condition: Record<string, string>) => {
+      const patch = async (condition: Record<string, string>, at = gateway) => {
         const headers = { authorization, ...condition }
-        return await send(gateway, target, { method: 'PATCH', headers, body: changes[`PATCH ${path}`] })
+        return await send(at, target, { method: 'PATCH', headers, body: changes[`PATCH ${path}`] })
       }
       const read = async () => await send(gateway, target, { headers: { authorization } })
       const before = await read()
       expect(await patch({}), target).toMatchObject({ status: 428, code: 'precondition_required' })
       expect(await patch({ 'if-match': '"other"' }), target).toMatchObject({ status: 412, code: 'precondition_failed' })
       expect((await read()).text, target).toBe(before.text)
-      const changed = await patch({ 'if-match': String(before.headers['etag']) })
-      expect([target, changed.status, changed.text]).toEqual([target, 200, expect.stringMatching(/Another|700|9/)])
+      const condition = { 'if-match': String(before.headers['etag']) }
+      const racing = await Promise.all(
+        [gateway, other, gateway, other, gateway, other].map(async (at) => await patch(condition, at)),
+      )
+      const [changed, ...late] = racing.toSorted((one, two) => one.status - two.status)
+      expect([target, changed?.status, changed?.text]).toEqual([target, 200, expect.stringMatching(/Another|700|9/)])
+      expect([target, ...late.map(({ code }) => code)]).toEqual([target, ...late.map(() => 'precondition_failed')])
       expect((await patch({ 'if-match': String(before.headers['etag']) })).status, target).toBe(412)
     }
   })

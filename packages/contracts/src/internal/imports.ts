@@ -57,6 +57,8 @@ export const planImportBodySchema = z.strictObject({
   after: z.int().min(0),
   hashes: z.int().min(0).nullable(),
   missing_policy: z.enum(missingPolicies),
+  /** Whether the run ends the access of inactive people. The answer then has `locked_out`. */
+  authoritative: z.literal(true).optional(),
 })
 export type PlanImportBody = z.infer<typeof planImportBodySchema>
 
@@ -84,6 +86,8 @@ export const importPlanSchema = z.strictObject({
   keyless: count,
   flagged: z.array(z.string()),
   lost_fields: z.array(z.strictObject({ field: z.string(), rows: count })),
+  /** People who lose access without being deactivated, with the first keys. */
+  locked_out: z.strictObject({ total: count, keys: z.array(z.string()) }).optional(),
 })
 export type ImportPlan = z.infer<typeof importPlanSchema>
 

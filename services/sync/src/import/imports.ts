@@ -58,6 +58,7 @@ export interface Imports {
       readonly after: number
       readonly hashes: number | null
       readonly missing_policy: Connector['missing_policy']
+      readonly authoritative?: true
     },
   ): Promise<PlanImportAnswer>
   planRollback(

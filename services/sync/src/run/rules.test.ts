@@ -5,9 +5,15 @@ import { breachesOf, movesOf } from './rules.ts'
 const counts = runCountsSchema.parse(Object.fromEntries(Object.keys(runCountsSchema.shape).map((name) => [name, 0])))
 const safety = safetySchema.parse({})
 const broken = (impact: object, policy: 'ignore' | 'flag' | 'deactivate' = 'flag') =>
-  breachesOf(safety, policy, { valid: 100, known: 100, missing: 0, deactivated: 0, changed: 0, ...impact }).map(
-    ({ limit }) => limit,
-  )
+  breachesOf(safety, policy, {
+    valid: 100,
+    known: 100,
+    missing: 0,
+    deactivated: 0,
+    lockedOut: 0,
+    changed: 0,
+    ...impact,
+  }).map(({ limit }) => limit)
 
 describe('the limits of a connector', () => {
   test.each([
@@ -20,6 +26,9 @@ describe('the limits of a connector', () => {
     [{ known: 0, changed: 41 }, ['max_change_pct']],
     [{ known: 0, deactivated: 11, changed: 11 }, ['max_deactivate_pct']],
     [{ known: 10_000, missing: 1, deactivated: 51, changed: 51 }, ['max_deactivate']],
+    [{ lockedOut: 11 }, ['max_deactivate_pct']],
+    [{ known: 0, lockedOut: 11 }, ['max_deactivate_pct']],
+    [{ known: 10_000, deactivated: 26, lockedOut: 25, changed: 26 }, ['max_deactivate']],
   ])('are exceeded by %j', (impact, limits) => {
     expect(broken(impact)).toEqual(limits)
   })
@@ -28,12 +37,13 @@ describe('the limits of a connector', () => {
     expect(broken({ missing: 10, changed: 40 })).toEqual([])
     expect(broken({ known: 0, valid: 100_000, changed: 0 })).toEqual([])
     expect(broken({ known: 0, valid: 100_000, changed: 500 })).toEqual([])
+    expect(broken({ known: 0, lockedOut: 10 })).toEqual([])
     expect(broken({ known: 0, valid: 0 })).toEqual(['min_rows'])
   })
 
   test('accept everything at 100 %, including missing rows and those of others', () => {
     const all = { ...safety, min_rows: 0, max_deactivate: 1000, max_deactivate_pct: 100, max_change_pct: 100 }
-    const impact = { valid: 3, known: 1, missing: 1, deactivated: 2, changed: 3 }
+    const impact = { valid: 3, known: 1, missing: 1, deactivated: 2, lockedOut: 0, changed: 3 }
     expect(breachesOf(all, 'deactivate', impact)).toEqual([])
     expect(breachesOf({ ...all, max_change_pct: 99 }, 'deactivate', impact)).toEqual([
       { limit: 'max_change_pct', actual: 100, allowed: 99 },
@@ -48,7 +58,7 @@ describe('the limits of a connector', () => {
     [99.99, { known: 3_000_000, missing: 2_999_701 }, 100],
   ])('of %d %% that are barely exceeded, by %j, show a percentage above the limit', (allowed, impact, actual) => {
     const narrow = { ...safety, min_rows: 0, max_deactivate: 10_000_000, max_deactivate_pct: allowed }
-    const all = { valid: 0, deactivated: 0, changed: 0, ...impact }
+    const all = { valid: 0, deactivated: 0, lockedOut: 0, changed: 0, ...impact }
     expect(breachesOf(narrow, 'flag', all)).toEqual([{ limit: 'max_deactivate_pct', actual, allowed }])
   })
 

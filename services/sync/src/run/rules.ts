@@ -50,6 +50,8 @@ export interface Impact {
   readonly missing: number
   /** Rows that become inactive, because they are missing or the source says so. */
   readonly deactivated: number
+  /** People who lose access although they do not become inactive, because they were or are created so. */
+  readonly lockedOut: number
   /** Changes of existing rows, including deactivations. */
   readonly changed: number
 }
@@ -58,7 +60,7 @@ export interface Impact {
 export function breachesOf(
   safety: Connector['safety'],
   missingPolicy: Connector['missing_policy'],
-  { valid, known, missing, deactivated, changed }: Impact,
+  { valid, known, missing, deactivated, lockedOut, changed }: Impact,
 ): SafetyBreach[] {
   const breaches: SafetyBreach[] = []
   const check = (limit: SafetyBreach['limit'], actual: number, allowed: number, isBroken: boolean): void => {
@@ -69,10 +71,11 @@ export function breachesOf(
   const share = (part: number) => (base === 0 ? 0 : Math.min(100, (part / base) * 100))
   check('min_rows', valid, safety.min_rows, valid < safety.min_rows)
   // With the policy `deactivate`, missing rows are already among the deactivated ones.
-  const lost =
+  const gone =
     missingPolicy === 'deactivate'
       ? Math.max(missing, deactivated)
       : deactivated + (missingPolicy === 'flag' ? missing : 0)
+  const lost = gone + lockedOut
   check('max_deactivate', lost, safety.max_deactivate, lost > safety.max_deactivate)
   const lostShare = share(lost)
   check('max_deactivate_pct', lostShare, safety.max_deactivate_pct, lostShare > safety.max_deactivate_pct)

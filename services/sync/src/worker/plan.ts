@@ -19,7 +19,8 @@ export async function compare(
 ): Promise<ImportPlan | undefined> {
   await lease.commitStep(async () => ({ status: 'validating' }))
   for (let after = 0; ;) {
-    const body = { after, hashes, missing_policy: lease.connector.missing_policy }
+    const { missing_policy, authoritative } = lease.connector
+    const body = { after, hashes, missing_policy, ...(authoritative === true && { authoritative }) }
     const answer = await imports.plan(await lease.importAttempt(), body)
     switch (answer.state) {
       case 'read_again':
@@ -68,6 +69,7 @@ export async function decidePlan(
     gone,
     drafts,
     keyless,
+    locked_out: lockedOut,
   } = plan
   const changed = updated + moved + reactivated + deactivated
   assertInOneBatch(connector, created + changed)
@@ -78,6 +80,7 @@ export async function decidePlan(
     known,
     missing: policy === 'ignore' ? 0 : lately,
     deactivated,
+    lockedOut: lockedOut?.total ?? 0,
     changed,
   })
   const status = statusAfterPlan(run.mode === 'dry_run', breaches.length > 0 && !run.overrideSafety)
@@ -88,6 +91,7 @@ export async function decidePlan(
       ...errors,
       ...plan.lost_fields.map(fieldLostWarning),
       ...(status === 'applying' ? [] : plan.flagged.map(rowMissingWarning)),
+      ...(status === 'applying' ? [] : (lockedOut?.keys ?? []).map(accessEndsWarning)),
       ...(keyless > 0 && missing > 0 ? [keylessRowsError(keyless, keyField)] : []),
       ...(drafts > 0 ? [draftsRemainError(drafts, statusField)] : []),
     ])
@@ -102,6 +106,11 @@ export async function decidePlan(
 function rowMissingWarning(key: string): RowError {
   const message = 'The source no longer has this row. The run will list it as missing.'
   return { row: null, key, field: null, code: 'row_missing', message, excerpt: null, severity: 'warning' }
+}
+
+function accessEndsWarning(key: string): RowError {
+  const message = 'This person is inactive and loses access, because the connector decides about it.'
+  return { row: null, key, field: 'active', code: 'access_ends', message, excerpt: null, severity: 'warning' }
 }
 
 /** Rows without a readable key could be any of the missing rows. */

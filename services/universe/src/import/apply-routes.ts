@@ -10,6 +10,7 @@ import { type App, ProblemError, type RequestInfo, internalRoute, problem } from
 import { readByIndexes } from '../list/store.ts'
 import { actorOf } from '../push/routes.ts'
 import { asProblem } from '../push/tree-refusal.ts'
+import { lockPeople } from '../push-people/store.ts'
 import { applyChanges, areOfSingleNodes, batchLimits, contentsOf, maxNodes, rejectionsOf } from './apply.ts'
 import {
   type PlannedRow,
@@ -35,7 +36,7 @@ export function applyRoutes(app: App, deps: Imports): void {
         const found = await lockPlan(tx, body)
         await readByIndexes(tx)
         const { dataset } = parseScope(found.scope)
-        if (dataset === 'people') await setAuthority(tx, found.connectorId, body.authoritative === true)
+        if (dataset === 'people') await decideAccess(tx, found, body.authoritative === true)
         const rows = await listNextRows(tx, found, batchLimits[dataset])
         const batch = batchOf(rows, dataset)
         const last = batch.at(-1)
@@ -66,6 +67,12 @@ async function lockPlan(tx: Tx, body: ApplyImportBody): Promise<Import> {
   const found = assertCurrentAttempt(await lockImport(tx, body))
   if (found.diffHash !== body.diff_hash) throw problem('conflict', { detail: 'The run has other changes.' })
   return found
+}
+
+/** The run changes nobody's access if the connector was changed since its plan. */
+async function decideAccess(tx: Tx, found: Import, isAuthoritative: boolean): Promise<void> {
+  if (found.isAuthoritative === isAuthoritative) await setAuthority(tx, found.connectorId, isAuthoritative)
+  else await lockPeople(tx)
 }
 
 /**

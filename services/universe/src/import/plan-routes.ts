@@ -12,6 +12,7 @@ import {
   type RollbackPlan,
 } from '@postern/contracts/internal'
 import { type App, internalRoute, problem } from '@postern/service-kit'
+import { findLockedOut } from './access-store.ts'
 import { checkChanges } from './check-store.ts'
 import { assertContents } from './contents.ts'
 import { compareRows, hasLostHashes, isBaselineStale, planMissingRows, rejectInvalidRows } from './plan-store.ts'
@@ -119,7 +120,8 @@ export function planRoutes(app: App, deps: Imports): void {
         if (body.below === undefined) await deleteStaged(tx, body.run_id)
         const { below, stay } = await planInverse(tx, opened, body.below ?? 2_147_483_647)
         const { diff_hash, created, updated, moved, reactivated, deactivated } = await summarizeChanges(tx, body.run_id)
-        if (below === undefined) await recordPlan(tx, body.run_id, { diffHash: diff_hash, isWhole: false })
+        if (below === undefined)
+          await recordPlan(tx, body.run_id, { diffHash: diff_hash, isWhole: false, isAuthoritative: null })
         return { below: below ?? null, stay, diff_hash, created, updated, moved, reactivated, deactivated }
       }),
   )
@@ -150,15 +152,18 @@ export function planRoutes(app: App, deps: Imports): void {
 async function finishPlan(
   tx: Tx,
   found: Import,
-  { hashes, missing_policy: policy }: PlanImportBody,
+  { hashes, missing_policy: policy, authoritative }: PlanImportBody,
 ): Promise<PlanImportAnswer> {
   const isComplete = hashes === null || (await countGone(tx, found.runId)) === hashes
   const missing = await planMissingRows(tx, found, { isComplete, policy })
   if (hashes !== null && (await hasLostHashes(tx, found, hashes))) return { state: 'read_again' }
   const { diff_hash: changes, ...counts } = await summarizeChanges(tx, found.runId)
   const flagged = policy === 'flag' ? await findFlagged(tx, found.runId) : undefined
-  const diffHash = flagged === undefined ? changes : sha256Of(changes, flagged.hash)
-  await recordPlan(tx, found.runId, { diffHash, isWhole: missing.keyless === 0 })
+  const access = authoritative === true ? await findLockedOut(tx, found) : undefined
+  const hashed = [flagged?.hash, access?.hash].filter((hash) => hash !== undefined)
+  const diffHash = hashed.length === 0 ? changes : sha256Of(changes, ...hashed)
+  const isAuthoritative = access !== undefined
+  await recordPlan(tx, found.runId, { diffHash, isWhole: missing.keyless === 0, isAuthoritative })
   return {
     state: 'planned',
     diff_hash: diffHash,
@@ -167,5 +172,6 @@ async function finishPlan(
     known: await countPresent(tx, found),
     flagged: [...(flagged?.keys ?? [])],
     lost_fields: isComplete ? await listLostFields(tx, found) : [],
+    ...(access !== undefined && { locked_out: access.lockedOut }),
   }
 }

@@ -10,13 +10,16 @@ export interface Import {
   readonly rollbackOf: string | null
   readonly isWhole: boolean
   readonly diffHash: string | null
+  /** Whether the plan counts people who lose access; null for a rollback. */
+  readonly isAuthoritative: boolean | null
   readonly appliedSequence: number
   readonly applied: number
 }
 
 const columns = `
   i.run_id as "runId", i.connector_id as "connectorId", i.scope, i.read_at as "readAt", i.rollback_of as "rollbackOf",
-  i.is_whole as "isWhole", i.diff_hash as "diffHash", i.applied_sequence as "appliedSequence", i.applied_count as applied`
+  i.is_whole as "isWhole", i.diff_hash as "diffHash", i.is_authoritative as "isAuthoritative",
+  i.applied_sequence as "appliedSequence", i.applied_count as applied`
 
 type ImportRow = Import & { [column: string]: unknown }
 
@@ -56,7 +59,7 @@ const open = statement(
   values ((select tenancy.tenant_id()), $1::uuid, $2::integer, 0, $3::text, $4::text, $5::timestamptz, $6::uuid)
   on conflict (tenant_id, run_id) do update
   set attempt = excluded.attempt, connector_id = excluded.connector_id, scope = excluded.scope, read_at = excluded.read_at,
-    rollback_of = excluded.rollback_of, diff_hash = null, is_whole = false
+    rollback_of = excluded.rollback_of, diff_hash = null, is_whole = false, is_authoritative = null
   where i.attempt <= excluded.attempt and i.applied_sequence = 0
   returning ${columns}`,
 )
@@ -106,14 +109,16 @@ const stop = statement(
 export async function recordPlan(
   tx: Tx,
   runId: string,
-  { diffHash, isWhole }: { readonly diffHash: string; readonly isWhole: boolean },
+  { diffHash, isWhole, isAuthoritative }: Pick<Import, 'isWhole' | 'isAuthoritative'> & { readonly diffHash: string },
 ): Promise<void> {
-  await tx.execute(plan([runId, diffHash, isWhole]))
+  await tx.execute(plan([runId, diffHash, isWhole, isAuthoritative]))
 }
 
 const plan = statement(
   'universe_record_plan',
-  'update universe.import i set diff_hash = $2::text, is_whole = $3::boolean where i.run_id = $1::uuid',
+  `update universe.import i
+  set diff_hash = $2::text, is_whole = $3::boolean, is_authoritative = $4::boolean
+  where i.run_id = $1::uuid`,
 )
 
 /** Records that rows up to `sequence` are applied. Returns the number of all applied changes. */

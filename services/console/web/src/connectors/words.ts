@@ -118,9 +118,9 @@ function countRows(count: number): string {
 export function describeBreach({ limit, allowed, actual }: Run['breaches'][number]): string {
   switch (limit) {
     case 'max_deactivate_pct':
-      return `${number(actual)} % of the rows would be deactivated or are missing; ${number(allowed)} % are allowed.`
+      return `${number(actual)} % of the rows would be deactivated, lose access or are missing; ${number(allowed)} % are allowed.`
     case 'max_deactivate':
-      return `${number(actual)} rows would be deactivated or are missing; ${number(allowed)} are allowed.`
+      return `${number(actual)} rows would be deactivated, lose access or are missing; ${number(allowed)} are allowed.`
     case 'min_rows':
       return `The source returned ${countRows(actual)} that can be imported; at least ${countRows(allowed)} ${allowed === 1 ? 'is' : 'are'} expected.`
     case 'max_change_pct':
