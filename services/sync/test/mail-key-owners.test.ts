@@ -266,3 +266,46 @@ test('a refused mailbox ends its delivery, a full one is tried again, and neithe
   expect(await read()).toMatchObject({ state: 'enabled' })
   expect(JSON.stringify(await deliveriesOf(tenant, id))).not.toContain('x.example')
 })
+
+test('a mail that the server blocks for one owner is tried again, and the endpoint counts as working', async () => {
+  const { tenant, id } = await openTenant()
+  const key = await newKey(tenant, teamAt('blocked@x.example'))
+  await revoke(tenant, key)
+  expect(await outcomesOf(tenant, id, key)).toEqual([['key.revoked', 'pending', expect.stringContaining('554')]])
+  const { json } = await caller.call(tenant, 'GET', `/api/v1/webhooks/${id}`)
+  expect(webhookSchema.parse(json)).toMatchObject({ state: 'enabled', failing_since: null, last_error: null })
+})
+
+test('a person whose stored address cannot be read makes no other mail be sent again', async () => {
+  const { tenant, id } = await openTenant()
+  await newMember(tenant, 'eve', 'eve@bank.example')
+  await newScimUser(tenant, 'eve@bank.example')
+  await world.rows(`update sync.scim_user set content = content || '{"name":"Eve"}' where tenant_id = $1`, [
+    tenant.tenantId,
+  ])
+  const good = await newKey(tenant, teamAt('once@team.example'))
+  const bad = await newKey(tenant, personOf('eve'))
+  for (const key of [good, bad]) await revoke(tenant, key)
+  expect(await outcomesOf(tenant, id, bad)).toEqual([['key.revoked', 'pending', expect.stringMatching(/tries again/)]])
+  expect(await outcomesOf(tenant, id, good)).toEqual([['key.revoked', 'delivered', null]])
+  expect(server.mailsTo('once@team.example')).toHaveLength(1)
+})
+
+test.each([
+  ['two words', '"soc@evil.example x"@bank.example'],
+  ['a comma', '"soc,ada"@bank.example'],
+  ['angle brackets', '"<soc@evil.example>"@bank.example'],
+  ['a group', '"soc: ada@evil.example;"@bank.example'],
+])('a quoted address with %s reaches no other mailbox', async (_, contact) => {
+  const { tenant, id } = await openTenant()
+  const key = await newKey(tenant, teamAt(contact))
+  await revoke(tenant, key)
+  await outcomesOf(tenant, id, key)
+  for (const other of ['soc@evil.example', 'ada@evil.example', 'soc', 'ada@bank.example', 'ada"@bank.example']) {
+    expect(server.mailsTo(other)).toEqual([])
+  }
+  // The control: the endpoint still mails others.
+  const last = await newKey(tenant, teamAt('quoted@team.example'))
+  await revoke(tenant, last)
+  expect(await outcomesOf(tenant, id, last)).toEqual([['key.revoked', 'delivered', null]])
+})

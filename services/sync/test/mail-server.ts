@@ -9,7 +9,7 @@ export interface ReceivedMail {
 
 const refusalOf = (message: string, responseCode: number) => Object.assign(new Error(message), { responseCode })
 
-/** A mail server that refuses mailboxes that begin with `unknown` for good, and those with `full` for now. */
+/** Refuses mailboxes that begin with `unknown` for good, those with `full` for now, and the content to those with `blocked`. */
 export async function startMailServer() {
   const mails: ReceivedMail[] = []
   let refusal: string | undefined
@@ -24,6 +24,10 @@ export async function startMailServer() {
       void text(stream).then((content) => {
         if (refusal !== undefined) {
           callback(refusalOf(refusal, 451))
+          return
+        }
+        if (session.envelope.rcptTo.some(({ address }) => address.startsWith('blocked'))) {
+          callback(refusalOf('blocked', 554))
           return
         }
         mails.push({ to: session.envelope.rcptTo.map(({ address }) => address), content })

@@ -90,6 +90,21 @@ test.each([
   expect((await caller.call(tenant, 'GET', '/api/v1/webhooks')).json).toEqual([])
 })
 
+test('certificates that cannot be read are refused, and nothing is changed', async () => {
+  const tenant = person()
+  const begin = '-----BEGIN CERTIFICATE-----'
+  const wrong = ['nothing', begin, receiver.ca.slice(0, -100), `${receiver.ca}${begin}`, JSON.stringify(receiver.ca)]
+  for (const ca of wrong) {
+    const body = { url: receiver.url, events: ['*'], ca }
+    const answer = await caller.call(tenant, 'POST', '/api/v1/webhooks', { body })
+    expect(answer, ca).toMatchObject({ status: 422, json: { errors: [{ pointer: '/ca' }] } })
+  }
+  expect((await caller.call(tenant, 'GET', '/api/v1/webhooks')).json).toEqual([])
+  const { id } = await createEndpoint(caller, tenant, { url: receiver.url, ca: receiver.ca })
+  expect((await change(caller, tenant, id, { ca: 'nothing' })).status).toBe(422)
+  expect((await change(caller, tenant, id, { ca: null })).json).toMatchObject({ ca: null })
+})
+
 test('an event is sent with a signature that the published library accepts, and logged', async () => {
   const tenant = person()
   const { id, secret } = await endpoint(tenant, '/accepts')

@@ -111,6 +111,14 @@ function findSigners(
   return signers.length === 0 ? undefined : signers
 }
 
+const faultOfPostern: SendResult = {
+  status: null,
+  durationMs: 0,
+  error: 'Postern could not send the event. It tries again.',
+  answer: null,
+  ownState: 'pending',
+}
+
 interface Sent {
   readonly delivery: DueDelivery
   readonly outcome: Outcome
@@ -119,7 +127,7 @@ interface Sent {
 
 /** Starts no more requests after a failure of the endpoint without a success, or when the time is over. */
 async function sendBatch(
-  { apiUrl, metrics }: Pick<DeliveryParts, 'apiUrl' | 'metrics'>,
+  { apiUrl, metrics, logger }: Pick<DeliveryParts, 'apiUrl' | 'metrics' | 'logger'>,
   due: readonly DueDelivery[],
   send: Sender['send'],
   until: number,
@@ -133,7 +141,11 @@ async function sendBatch(
     while (mayStart()) {
       const { value: delivery } = waiting.next()
       if (delivery === undefined) return
-      const result = await send(delivery, bodyOf(delivery, apiUrl))
+      const result = await send(delivery, bodyOf(delivery, apiUrl)).catch((error: unknown): SendResult => {
+        // The outcomes of the others are recorded, so that they are not sent again.
+        logger.error({ event: 'webhook_send_failed', event_id: delivery.eventId, err: error })
+        return faultOfPostern
+      })
       if (result === undefined) return
       const outcome = outcomeOf(delivery, result)
       metrics.attempted(outcome.state, delivery)

@@ -15,6 +15,7 @@ export interface Mailer {
 }
 
 const timeoutMs = 10_000
+const mailsPerSecond = 10
 
 /** `from`: the address of the sender. Connects when a mail is sent. */
 export function openMailer({ url, from }: { readonly url: string; readonly from: string }): Mailer {
@@ -22,6 +23,7 @@ export function openMailer({ url, from }: { readonly url: string; readonly from:
     url,
     pool: true,
     maxConnections: 2,
+    rateLimit: mailsPerSecond,
     connectionTimeout: timeoutMs,
     greetingTimeout: timeoutMs,
     socketTimeout: timeoutMs,
@@ -83,7 +85,7 @@ export function createMailSender(
         if (signal.aborted) return undefined
         return result(
           `The mail server did not accept the mail (${codeOf(error)}). Check the addresses.`,
-          about === undefined ? undefined : stateOfRefusedMailbox(error),
+          about === undefined ? undefined : stateOfRefusal(error),
         )
       }
     },
@@ -105,11 +107,12 @@ function mailOf(
   }
 }
 
-/** A mailbox that the server refuses is the fault of one owner. A temporary refusal (RFC 5321, section 4.2.1) is tried again. */
-function stateOfRefusedMailbox(error: unknown): SendResult['ownState'] {
-  if (!(error instanceof Error && 'command' in error && error.command === 'RCPT TO')) return undefined
-  const status = 'responseCode' in error ? Number(error.responseCode) : 0
-  return status >= 400 && status < 500 ? 'pending' : 'failed'
+/** A mailbox or mail that the server refuses is the fault of one owner. All but an unknown mailbox is tried again. */
+function stateOfRefusal(error: unknown): SendResult['ownState'] {
+  if (!(error instanceof Error && 'command' in error && 'responseCode' in error)) return undefined
+  if (error.command === 'DATA') return 'pending'
+  if (error.command !== 'RCPT TO') return undefined
+  return Number(error.responseCode) < 500 ? 'pending' : 'failed'
 }
 
 /** Names no address, which the delivery log would keep. */

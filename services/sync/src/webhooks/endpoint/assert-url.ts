@@ -1,6 +1,7 @@
 import { isEmailAddress, keyOwnerEvents, keyOwnerUrl } from '@postern/contracts'
 import { problem } from '@postern/service-kit'
 import type { Outbound } from '../../outbound/outbound.ts'
+import { areCertificates, certificatesRule } from '../../source/http/fields.ts'
 import { SourceReadError } from '../../source/source-read-error.ts'
 import type { Mailer } from '../delivery/mail.ts'
 import { type Recipients, recipientsOf } from '../rules.ts'
@@ -49,6 +50,12 @@ export function assertEndpointEvents({
   if (url !== keyOwnerUrl || events.every((name) => keyOwnerEvents.includes(name))) return
   const detail = `can be ${keyOwnerEvents.slice(0, -1).join(', ')} and ${keyOwnerEvents.at(-1)} for ${keyOwnerUrl}`
   throw problem('invalid_content', { errors: [{ pointer: '/events', code: 'invalid', detail }] })
+}
+
+/** Throws a 422 problem unless the certificates can be read. */
+export function assertEndpointCa(ca: string | null | undefined): void {
+  if (ca === null || ca === undefined || areCertificates(ca)) return
+  throw problem('invalid_content', { errors: [{ pointer: '/ca', code: 'invalid', detail: certificatesRule }] })
 }
 
 function assertRecipients(recipients: Recipients, mailer: Mailer | undefined): void {

@@ -22,7 +22,7 @@ import type { Deps } from '../../deps.ts'
 import { configurationOf, etagOf } from '../../etag.ts'
 import { actorOf } from '../../run/actor.ts'
 import { allowWork, disallowWork } from '../../run/store.ts'
-import { assertEndpointEvents, assertEndpointUrl } from './assert-url.ts'
+import { assertEndpointCa, assertEndpointEvents, assertEndpointUrl } from './assert-url.ts'
 import {
   type Tx,
   countEndpoints,
@@ -50,6 +50,7 @@ export function webhookRoutes(app: App, { db, queue, outbound, secretRing, maile
 
   contractRoute(app, createWebhook, async ({ body, context, answer, storeRefusal, log }) => {
     const actor = actorOf(context)
+    assertEndpointCa(body.ca)
     await assertEndpointUrl({ outbound, mailer }, body.url)
     assertEndpointEvents(body)
     const id = crypto.randomUUID()
@@ -108,6 +109,7 @@ export function webhookRoutes(app: App, { db, queue, outbound, secretRing, maile
   patchRoute(app, updateWebhook, currentResource, async (input) => {
     const { params, body, context, answer, log } = input
     const actor = actorOf(context)
+    assertEndpointCa(body.ca)
     if (body.url !== undefined) await assertEndpointUrl({ outbound, mailer }, body.url)
     const changed = await db.write(context, async (tx) => {
       const before = await findEndpointForChange(tx, params.id)
