@@ -47,6 +47,12 @@ describe('the log of an error never contains sent or stored data', () => {
     expect(line).toContain('logger.test.ts')
   })
 
+  test('of a copy of an error, as the queue emits it: its code', () => {
+    const line = lineOf({ ...refused, message: refused.message, stack: refused.stack, queue: row })
+    expect(line).not.toContain(row)
+    expect(line).toContain('"code":"22P02"')
+  })
+
   test.each([
     ['a parser', thrownBy(() => JSON.parse(`"${row}" and more`))],
     ['the engine', thrownBy(() => BigInt(row))],

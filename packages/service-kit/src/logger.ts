@@ -52,19 +52,26 @@ const framePattern = /^ {4}at (?:.* \()?(?:file:\/\/|node:|\/|<anonymous>|native
 
 /** Messages only from our own code, because those of libraries quote rows, bodies and addresses. */
 export function describeError(error: unknown, depth = 0): Record<string, unknown> {
-  if (!(error instanceof Error)) return { type: typeof error }
-  const fields = new Map<string, unknown>(Object.entries(error))
-  fields.set('code', 'code' in error ? error.code : undefined)
+  // The queue emits copies of errors.
+  if (!(error instanceof Error)) {
+    return { type: typeof error, ...(typeof error === 'object' && error !== null ? pickPlainFields(error) : {}) }
+  }
   const frames = framesOf(error)
   return {
     type: error.name,
     ...(isOurs(error, frames[0]) ? { message: error.message } : {}),
-    ...Object.fromEntries(
-      plainFields.map((name) => [name, fields.get(name)] as const).filter(([, value]) => isPlain(value)),
-    ),
+    ...pickPlainFields(error),
     stack: frames.join('\n'),
     ...(error.cause === undefined || depth >= maxCauses ? {} : { cause: describeError(error.cause, depth + 1) }),
   }
+}
+
+function pickPlainFields(error: object): Record<string, unknown> {
+  const fields = new Map<string, unknown>(Object.entries(error))
+  fields.set('code', 'code' in error ? error.code : undefined)
+  return Object.fromEntries(
+    plainFields.map((name) => [name, fields.get(name)] as const).filter(([, value]) => isPlain(value)),
+  )
 }
 
 const bareNamePattern = /^[\w$.]+(?: \[\w+\])?$/
