@@ -66,7 +66,11 @@ test('an operator sets up an endpoint, tests it, replaces its secret, and delete
   expect(JSON.parse((await postern('list', '--json')).out)).toEqual([])
 })
 
-test('an unknown type and a private address are refused', async () => {
+test('an unknown type, a missing file and a private address are refused', async () => {
+  expect(await postern('create', url, '--event', '*', '--ca', '/missing.pem')).toMatchObject({
+    code: 2,
+    err: expect.stringContaining('/missing.pem cannot be read'),
+  })
   const unknown = await postern('create', url, '--event', 'key.eaten')
   expect(unknown).toMatchObject({ code: 2, err: expect.stringContaining('key.eaten') })
   const inside = await postern('create', 'https://10.0.0.1/hook', '--event', '*')

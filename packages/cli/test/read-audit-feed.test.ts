@@ -48,6 +48,10 @@ test('an unknown tenant, outcome and position are refused', async () => {
   const tenant = ['--tenant', world.tenant.slug]
   expect((await world.postern(['audit', 'list', ...tenant, '--outcome', 'perhaps'])).code).toBe(3)
   expect((await world.postern(['audit', 'list', ...tenant, '--since', 'yesterday'])).code).toBe(2)
+  expect(await world.postern(['audit', 'tail', ...tenant, '--since', 'yesterday'])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('--since must be the `position` of an event'),
+  })
   const foreign = `1.${world.other.id}`
   expect(await world.postern(['audit', 'tail', ...tenant, '--since', foreign])).toMatchObject({
     code: 3,

@@ -1,8 +1,8 @@
-import { type AuditEvent, auditEventSchema } from '@postern/contracts'
+import { type AuditEvent, auditEventSchema, listAuditEventsQuery } from '@postern/contracts'
 import { setTimeout as wait } from 'node:timers/promises'
 import { exitCodes } from '../exit-code.ts'
 import { parseEnd } from '../expiry.ts'
-import { CliError } from '../cli-error.ts'
+import { CliError, usageError } from '../cli-error.ts'
 import type { KeysService } from '../keys-service.ts'
 import { printableJson } from '../printable.ts'
 import {
@@ -65,6 +65,9 @@ export async function tailAudit(
   context: CommandContext,
   options: AuditOptions & { readonly since?: string; readonly follow?: true },
 ): Promise<void> {
+  if (!listAuditEventsQuery.shape.after.safeParse(options.since).success) {
+    throw usageError('--since must be the `position` of an event')
+  }
   const stop = new AbortController()
   const end = (): void => stop.abort()
   if (options.follow) for (const signal of stopSignals) process.once(signal, end)

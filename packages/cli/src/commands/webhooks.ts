@@ -5,7 +5,6 @@ import {
   webhookSchema,
   webhookSubscriptions,
 } from '@postern/contracts'
-import { readFile } from 'node:fs/promises'
 import { usageError } from '../cli-error.ts'
 import { type KeysRequest, type KeysService, openKeysService } from '../keys-service.ts'
 import {
@@ -17,6 +16,7 @@ import {
   withKeysService,
 } from '../session.ts'
 import { readSettings, readSyncUrl } from '../settings.ts'
+import { readWholeText } from '../text-file.ts'
 import { moment, formatSheet, formatTable } from '../table.ts'
 import { findTenant } from './tenants.ts'
 
@@ -53,7 +53,7 @@ export async function createWebhook(
   options: TenantOptions & { readonly event: readonly string[]; readonly description?: string; readonly ca?: string },
 ): Promise<void> {
   assertEvents(options.event)
-  const ca = options.ca === undefined ? undefined : await readFile(options.ca, 'utf8')
+  const ca = options.ca === undefined ? undefined : await readWholeText(options.ca)
   const created = await withSyncService(context, options.tenant, async ({ call }) => {
     const { description = '', event: events } = options
     const { body } = await call({

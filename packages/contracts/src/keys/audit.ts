@@ -59,7 +59,9 @@ export const listAuditEventsQuery = z.strictObject({
   order: z.enum(['newest', 'oldest']).default('newest').meta({ description: 'Which events come first' }),
   after: z
     .string()
-    .regex(/^[1-9][0-9]{0,17}\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)
+    .regex(/^[1-9][0-9]{0,17}\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, {
+      message: 'must be the `position` of an event',
+    })
     .optional()
     .meta({
       description: 'Events behind this `position`',
