@@ -111,6 +111,24 @@ export function optionalOrNull<S extends z.ZodType>(schema: S) {
     .optional()
 }
 
+type OrNull<S extends z.ZodRawShape> = {
+  [Name in keyof S]: S[Name] extends z.ZodOptional<infer Inner extends z.ZodType>
+    ? ReturnType<typeof optionalOrNull<Inner>>
+    : S[Name]
+}
+
+/** The members of an object. Those that can be absent can be null, too. */
+export function withNulls<S extends z.ZodRawShape>(shape: S): OrNull<S>
+export function withNulls(shape: z.ZodRawShape): z.ZodRawShape {
+  return Object.fromEntries(
+    Object.entries(shape).map(([name, member]) => {
+      const inner = member instanceof z.ZodOptional ? member.unwrap() : undefined
+      if (!(inner instanceof z.ZodType) || !(member instanceof z.ZodType)) return [name, member]
+      return [name, optionalOrNull(inner).meta(member.meta() ?? {})]
+    }),
+  )
+}
+
 /** Unique for the tenant and the kind of resource. */
 export const externalIdSchema = line(1, 255)
 

@@ -1,4 +1,12 @@
-import { connectorSchema, problemSchema, pushResultSchema } from '@postern/contracts'
+import {
+  connectorSchema,
+  problemSchema,
+  pushResultSchema,
+  sentEntitySchema,
+  sentNodeSchema,
+  sentPersonSchema,
+  sentTestProcedureSchema,
+} from '@postern/contracts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { admin, makeWorld, row } from './support.ts'
@@ -76,6 +84,37 @@ const datasets = [
     connector: 'inline-people',
   },
 ] as const
+
+const rowSchemas = [
+  { dataset: 'entities', schema: sentEntitySchema, rows: [row()], list: 'entities' },
+  ...datasets.map(({ dataset, good, list }) => ({
+    dataset,
+    schema: {
+      people: sentPersonSchema,
+      'test-procedures': sentTestProcedureSchema,
+      'org-structures/legal': sentNodeSchema,
+    }[dataset],
+    rows: 'nodes' in good ? good.nodes : good,
+    list,
+  })),
+]
+
+test.each(rowSchemas)('a row of $dataset can be pushed as it was read, with its nulls', async (each) => {
+  const { dataset, schema, rows, list } = each
+  const principal = admin()
+  const push = async (sent: readonly object[]) =>
+    await post(principal, dataset, dataset === 'org-structures/legal' ? hierarchy(sent) : sent)
+  expect((await push(rows)).status).toBe(200)
+  const read = await readUniverse(principal, list)
+  const [resource = {}] = z.array(z.record(z.string(), z.unknown())).parse(read.json)
+  const same = Object.fromEntries(Object.entries(resource).filter(([name]) => name in schema.shape))
+  expect(Object.values(same)).toContain(null)
+  const nameless = await push([{ ...same, [dataset === 'test-procedures' ? 'title' : 'name']: null }])
+  expect([nameless.status, nameless.text]).toEqual([422, expect.stringMatching(/\/(?:name|title)"/)])
+  const pushed = await push([same])
+  expect([pushed.status, pushed.text]).toEqual([200, expect.stringContaining('"unchanged":1')])
+  expect((await readUniverse(principal, list)).text).toBe(read.text)
+})
 
 describe.each(datasets)(
   'a push to $dataset',

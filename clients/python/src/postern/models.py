@@ -1963,20 +1963,20 @@ class _SentEntityRequired(TypedDict):
 
 
 class SentEntity(_SentEntityRequired, total=False):
-    parent_external_id: str
-    description: str
+    parent_external_id: str | None
+    description: str | None
     status: Literal["draft", "active", "archived"]
-    owner: SentPersonReference
-    audit_lead: SentPersonReference
-    executive: SentPersonReference
-    inherent_risk: RiskInput
-    residual_risk: RiskInput
-    risk_assessed_at: str
-    audit_frequency_months: int
-    last_audit_date: str
-    last_audit_opinion: Literal["satisfactory", "needs_improvement", "unsatisfactory"]
-    regulatory_next_due: str
-    custom: CustomFieldsInput
+    owner: SentPersonReference | None
+    audit_lead: SentPersonReference | None
+    executive: SentPersonReference | None
+    inherent_risk: RiskInput | None
+    residual_risk: RiskInput | None
+    risk_assessed_at: str | None
+    audit_frequency_months: int | None
+    last_audit_date: str | None
+    last_audit_opinion: Literal["satisfactory", "needs_improvement", "unsatisfactory"] | None
+    regulatory_next_due: str | None
+    custom: CustomFieldsInput | None
 
 
 class _SentEvidenceReferenceRequired(TypedDict):
@@ -2007,12 +2007,12 @@ class _SentNodeRequired(TypedDict):
 
 
 class SentNode(_SentNodeRequired, total=False):
-    parent_key: str
-    level_name: str
-    head: SentPersonReference
+    parent_key: str | None
+    level_name: str | None
+    head: SentPersonReference | None
     status: Literal["active", "inactive"]
-    valid_from: str
-    valid_to: str
+    valid_from: str | None
+    valid_to: str | None
     entities: List[str]
 
 
@@ -2022,8 +2022,8 @@ class _SentPersonRequired(TypedDict):
 
 
 class SentPerson(_SentPersonRequired, total=False):
-    email: str
-    title: str
+    email: str | None
+    title: str | None
     active: bool
 
 
@@ -2045,23 +2045,23 @@ class _SentTestProcedureRequired(TypedDict):
 
 
 class SentTestProcedure(_SentTestProcedureRequired, total=False):
-    control_ref: str
-    objective: str
-    procedure_text: str
-    method: Literal["examine", "interview", "test"]
-    test_type: Literal["design", "operating_effectiveness"]
+    control_ref: str | None
+    objective: str | None
+    procedure_text: str | None
+    method: Literal["examine", "interview", "test"] | None
+    test_type: Literal["design", "operating_effectiveness"] | None
     entities: List[str]
-    engagement_ref: str
-    period_start: str
-    period_end: str
-    population_size: int
-    sample_size: int
-    tester: SentPersonReference
-    reviewer: SentPersonReference
-    due_date: str
+    engagement_ref: str | None
+    period_start: str | None
+    period_end: str | None
+    population_size: int | None
+    sample_size: int | None
+    tester: SentPersonReference | None
+    reviewer: SentPersonReference | None
+    due_date: str | None
     status: Literal["not_started", "in_progress", "in_review", "completed"]
-    conclusion: Literal["effective", "ineffective", "no_population", "not_concluded"]
-    custom: CustomFieldsInput
+    conclusion: Literal["effective", "ineffective", "no_population", "not_concluded"] | None
+    custom: CustomFieldsInput | None
 
 
 class _SqlConnectorConfigRequired(TypedDict):

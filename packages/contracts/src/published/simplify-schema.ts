@@ -26,6 +26,7 @@ export function simplifySchema(schema: unknown, how: Simplifying): unknown {
     withPortablePattern,
     asFile,
     withoutSafeBounds,
+    withoutEmptyMinimum,
   ]
   const plain = steps.reduce((json, step) => step(json), asJson(schema))
   return withParts(how.isStrict ? plain : withoutStrictness(plain), how)
@@ -118,6 +119,10 @@ function withoutSafeBounds(schema: Json): Json {
   const { minimum, maximum, ...rest } = schema
   if (maximum !== Number.MAX_SAFE_INTEGER) return schema
   return { ...rest, ...(minimum === Number.MIN_SAFE_INTEGER ? {} : { minimum }), format: 'int64' }
+}
+
+function withoutEmptyMinimum(schema: Json): Json {
+  return schema['minLength'] === 0 ? omit(schema, 'minLength') : schema
 }
 
 function withoutStrictness(schema: Json): Json {

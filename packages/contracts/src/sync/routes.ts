@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { externalIdSchema, sentPersonRefSchema, uuidSchema } from '../common.ts'
+import { externalIdSchema, sentPersonRefSchema, uuidSchema, withNulls } from '../common.ts'
 import { linesMediaType } from '../media-types.ts'
 import { defineRoute } from '../route.ts'
 import { hierarchyKeySchema, sentHierarchySchema } from '../universe/hierarchy.ts'
@@ -22,12 +22,15 @@ export const pushedEntitySchema = z
   .meta({ id: 'PushedEntity' })
 export type PushedEntity = z.infer<typeof pushedEntitySchema>
 
-export const sentEntitySchema = pushedEntitySchema
-  .extend({
-    owner: sentPersonRefSchema.optional(),
-    audit_lead: sentPersonRefSchema.optional(),
-    executive: sentPersonRefSchema.optional(),
-  })
+export const sentEntitySchema = z
+  .strictObject(
+    withNulls({
+      ...pushedEntitySchema.shape,
+      owner: sentPersonRefSchema.optional(),
+      audit_lead: sentPersonRefSchema.optional(),
+      executive: sentPersonRefSchema.optional(),
+    }),
+  )
   .meta({ id: 'SentEntity' })
 
 export const pushEntitiesBodySchema = z.array(sentEntitySchema).min(1).max(5000)

@@ -8,6 +8,7 @@ import {
   sentPersonRefSchema,
   timestampSchema,
   uuidSchema,
+  withNulls,
 } from '../common.ts'
 
 export const hierarchyKinds = ['legal_entity', 'management', 'process', 'geography', 'technology', 'custom'] as const
@@ -149,11 +150,12 @@ export const pushedHierarchyFields = {
 export const pushedHierarchySchema = z.strictObject(pushedHierarchyFields).meta({ id: 'PushedHierarchy' })
 export type PushedHierarchy = z.infer<typeof pushedHierarchySchema>
 
+export const sentNodeSchema = z
+  .strictObject(withNulls({ ...pushedNodeSchema.shape, head: sentPersonRefSchema.optional() }))
+  .meta({ id: 'SentNode' })
+
 export const sentHierarchySchema = pushedHierarchySchema
   .extend({
-    nodes: z
-      .array(pushedNodeSchema.extend({ head: sentPersonRefSchema.optional() }).meta({ id: 'SentNode' }))
-      .min(1)
-      .max(maxPushedNodes),
+    nodes: z.array(sentNodeSchema).min(1).max(maxPushedNodes),
   })
   .meta({ id: 'SentHierarchy' })

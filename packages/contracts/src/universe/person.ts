@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { emailSchema, sentEmailSchema } from '../email.ts'
-import { externalIdSchema, line, timestampSchema, uuidSchema } from '../common.ts'
+import { externalIdSchema, line, timestampSchema, uuidSchema, withNulls } from '../common.ts'
 
 export const personSchema = z
   .object({
@@ -28,13 +28,16 @@ export const pushedPersonSchema = z
 export type PushedPerson = z.infer<typeof pushedPersonSchema>
 
 /** An unusable address is dropped with a warning and does not fail the push. */
-export const sentPersonSchema = pushedPersonSchema
-  .extend({
-    email: sentEmailSchema.optional().meta({
-      description:
-        'Stored in lower case; unique among active people. An invalid address (RFC 5321, RFC 6531) is left out, and `warnings` names it',
+export const sentPersonSchema = z
+  .strictObject(
+    withNulls({
+      ...pushedPersonSchema.shape,
+      email: sentEmailSchema.optional().meta({
+        description:
+          'Stored in lower case; unique among active people. An invalid address (RFC 5321, RFC 6531) is left out, and `warnings` names it',
+      }),
     }),
-  })
+  )
   .meta({ id: 'SentPerson' })
 
 export const pushPeopleBodySchema = z.array(sentPersonSchema).min(1).max(5000)

@@ -10,6 +10,7 @@ import {
   text,
   timestampSchema,
   uuidSchema,
+  withNulls,
 } from '../common.ts'
 
 export const testMethods = ['examine', 'interview', 'test'] as const
@@ -80,11 +81,14 @@ export const pushedTestProcedureSchema = z
   .meta({ id: 'PushedTestProcedure' })
 export type PushedTestProcedure = z.infer<typeof pushedTestProcedureSchema>
 
-export const sentTestProcedureSchema = pushedTestProcedureSchema
-  .extend({
-    tester: sentPersonRefSchema.optional(),
-    reviewer: sentPersonRefSchema.optional().meta({ description: 'A different person than the tester' }),
-  })
+export const sentTestProcedureSchema = z
+  .strictObject(
+    withNulls({
+      ...pushedTestProcedureSchema.shape,
+      tester: sentPersonRefSchema.optional(),
+      reviewer: sentPersonRefSchema.optional().meta({ description: 'A different person than the tester' }),
+    }),
+  )
   .meta({ id: 'SentTestProcedure' })
 
 export const pushTestProceduresBodySchema = z.array(sentTestProcedureSchema).min(1).max(5000)
