@@ -122,7 +122,7 @@ class ApiKeyFilter(TypedDict, total=False):
     state: List[Literal["active", "expired", "revoked"]]
     label: str
     owner: str
-    health: Literal["owner_left", "rotated_in_use", "expiring", "outside_policy", "never_used", "idle", "refused_often", "rotation_due", "unneeded_scopes", "wildcard", "no_address_limit"] | List[Literal["owner_left", "rotated_in_use", "expiring", "outside_policy", "never_used", "idle", "refused_often", "rotation_due", "unneeded_scopes", "wildcard", "no_address_limit"]]
+    health: List[Literal["owner_left", "rotated_in_use", "expiring", "outside_policy", "never_used", "idle", "refused_often", "rotation_due", "unneeded_scopes", "wildcard", "no_address_limit"]]
     expires_before: str
     unused_since: str
 

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { conditional, memberIs, requiredMembers } from '../conditional-schema.ts'
 import { line, momentSchema, timestampSchema, uuidSchema } from '../common.ts'
+import { documentAs } from '../parse-items-separately.ts'
 import { apiKeySchema, enforcementSchema, keyStates } from './api-key.ts'
 import { healthReasons } from './health.ts'
 import { maxBulkKeys } from './limits.ts'
@@ -13,6 +14,13 @@ const idsSchema = z
   .refine((ids) => new Set(ids).size === ids.length, { message: 'must not repeat a key' })
   .meta({ uniqueItems: true, description: 'Ids of keys of this tenant' })
 
+const healthListSchema = z.array(z.enum(healthReasons)).min(1).max(healthReasons.length)
+/** Also takes one reason without a list, for which generators make a second type of the same name. */
+const healthFilterSchema = documentAs(
+  z.preprocess((sent) => (typeof sent === 'string' ? [sent] : sent), healthListSchema),
+  () => healthListSchema,
+)
+
 const filterSchema = z
   .strictObject({
     state: z.array(z.enum(keyStates)).min(1).max(keyStates.length).optional(),
@@ -23,8 +31,7 @@ const filterSchema = z
         description: 'The id of a person, or the e-mail address of a team',
         examples: ['amara.osei'],
       }),
-    health: z
-      .union([z.enum(healthReasons), z.array(z.enum(healthReasons)).min(1).max(healthReasons.length)])
+    health: healthFilterSchema
       .optional()
       .meta({ description: 'Active keys with one of these reasons, as in the list' }),
     expires_before: momentSchema.optional().meta({ description: 'Keys that expire before this time' }),
