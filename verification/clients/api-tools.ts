@@ -130,4 +130,27 @@ async function answers(url: string): Promise<void> {
   throw new CommandError(`nothing answers at ${url}`)
 }
 
-export const apiTools: readonly Tool[] = [postman, prism]
+/** Starts `postern mcp` as the guide says. `--strict` fails tools whose schemas some agents cannot read. */
+const inspector: Tool = {
+  name: 'mcp-inspector',
+  needs: ['npm'],
+  prove: async (workshop) => {
+    const cwd = await install(workshop, 'mcp-inspector', { '@modelcontextprotocol/inspector': '2.12.0' })
+    const { POSTERN_URL: url = '', POSTERN_KEY: key = '' } = workshop.variables
+    const keyFile = join(cwd, 'agent.key')
+    await writeFile(keyFile, key, { mode: 0o600 })
+    const variables = ['-e', `POSTERN_URL=${url}`, '-e', `POSTERN_API_KEY_FILE=${keyFile}`]
+    const server = ['--cwd', repository, 'npm', 'run', '-s', 'postern', '--', 'mcp']
+    const ask = async (...method: readonly string[]) =>
+      await run(join(cwd, 'node_modules', '.bin', 'mcp-inspector'), ['--cli', ...variables, ...method, ...server], {
+        cwd,
+      })
+    await ask('--strict', '--method', 'tools/list')
+    const found = await ask('--method', 'tools/call', '--tool-name', 'listFindings')
+    if (!found.includes('Finding 1')) throw new CommandError(`listFindings returned no finding\n${found}`)
+  },
+}
+
+const repository = join(import.meta.dirname, '..', '..')
+
+export const apiTools: readonly Tool[] = [postman, prism, inspector]

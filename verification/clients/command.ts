@@ -13,8 +13,8 @@ interface Where {
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** Throws a CommandError with the end of the output if the command fails. */
-export async function run(command: string, args: readonly string[], { cwd, env = {} }: Where): Promise<void> {
+/** Returns the end of the output. Throws a CommandError with it if the command fails. */
+export async function run(command: string, args: readonly string[], { cwd, env = {} }: Where): Promise<string> {
   const child = spawn(command, args, {
     cwd,
     env: { ...process.env, ...env },
@@ -34,6 +34,7 @@ export async function run(command: string, args: readonly string[], { cwd, env =
     once(child, 'error').then(([error]) => String(error)),
   ])
   if (failure !== undefined) throw new CommandError(`${command} ${args.join(' ')} ${failure}\n${output}`)
+  return output
 }
 
 export async function isAt(program: string): Promise<boolean> {
