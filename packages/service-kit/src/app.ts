@@ -6,7 +6,7 @@ import { boundConnections } from './bound-connections.ts'
 import { boundPipelining } from './bound-pipelining.ts'
 import type { BaseConfig } from './config.ts'
 import { assertDigest } from './content-digest.ts'
-import { type App, setKit } from './contract-route.ts'
+import type { App } from './register-route.ts'
 import { guardRoutes } from './guard.ts'
 import { healthRoutes } from './health.ts'
 import { parseJsonBody } from './json-body.ts'
@@ -62,7 +62,8 @@ export function createApp(parts: AppParts): App {
   else boundConnections(app.server, { max: config.maxSockets, metrics, logger })
   boundPipelining(app, metrics)
   app.decorateRequest('bodyHash', undefined)
-  setKit(app, { logger, checkAnswers: config.checkAnswers })
+  app.decorate('logger', logger)
+  app.decorate('checksAnswers', config.checkAnswers)
   readJson(app)
   cutSlowBodies(app, config.bodyTimeoutMs)
   // Only for the public API: internal requests complete work, and leases keep gateways open.

@@ -1,4 +1,4 @@
-import type { RequestInfo } from './contract-route.ts'
+import type { RequestInfo } from './request-info.ts'
 import { type ProblemError, problem } from './problem.ts'
 
 /** Weak comparison (RFC 9110, section 13.1.2). `*` matches all. */

@@ -15,17 +15,16 @@ export { type DatabaseConfig, databaseConfig, databaseEnvironment } from './data
 export { type DatabaseObserver, observeDatabase } from './database-metrics.ts'
 export {
   type AnswerBody,
-  type AnswerControl,
-  type App,
   type ContractInput,
   type InternalRoute,
-  type RequestInfo,
   completedRoute,
   contractRoute,
   internalRoute,
   enableIdempotency,
   patchRoute,
 } from './contract-route.ts'
+export type { App } from './register-route.ts'
+export type { AnswerControl, RequestInfo } from './request-info.ts'
 export { parseSha256, digestMismatch, unreadableDigestProblem } from './content-digest.ts'
 export { assertIfMatch, matchesEtag, versionProblem, tagsIn } from './etag.ts'
 export { type CallerKind, knownRoles, knownScopes, oneScopeNeeded, roleNeeded, scopeNeeded } from './guard.ts'

@@ -3,7 +3,7 @@ import { type Route, isSyncedList, nextUpdatedSinceHeader, updatedSince } from '
 import type { TenantContext } from '@postern/signed-context'
 import type { FastifyRequest } from 'fastify'
 import type { z } from 'zod'
-import type { AnswerControl } from './contract-route.ts'
+import type { AnswerControl } from './request-info.ts'
 import { type ProblemError, problem } from './problem.ts'
 
 export interface Page<Key> {

@@ -1,6 +1,7 @@
 import type { Route } from '@postern/contracts'
 import type { z } from 'zod'
-import type { AnswerBody, App, ContractInput } from './contract-route.ts'
+import type { AnswerBody, ContractInput } from './contract-route.ts'
+import type { App } from './register-route.ts'
 import { type ListSource, contractList, streamList } from './list-route.ts'
 import { type PageInput, openPage } from './page.ts'
 import { problem } from './problem.ts'

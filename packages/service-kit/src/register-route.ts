@@ -1,0 +1,214 @@
+import {
+  type Method,
+  type Route,
+  headersOnEveryAnswer,
+  linesMediaType,
+  mediaTypesOf,
+  pageMediaType,
+  requestedMediaType,
+  workbookMediaType,
+} from '@postern/contracts'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { negotiate } from './accept.ts'
+import { assertInContract } from './check-answers.ts'
+import { assertDigest } from './content-digest.ts'
+import { matchesEtag } from './etag.ts'
+import {
+  type Attempt,
+  type IdempotencyStore,
+  type Keeping,
+  type Repetition,
+  beginAttempt,
+  hashBody,
+  isRepetition,
+  nullKeeping,
+} from './idempotency.ts'
+import { parseJsonLines } from './json-body.ts'
+import { contentOf, valueOf } from './json-text.ts'
+import type { Logger } from './logger.ts'
+import { withEnvelope } from './page-envelope.ts'
+import { problem } from './problem.ts'
+import { readAhead } from './read-ahead.ts'
+import type { AnswerControl, RequestInfo } from './request-info.ts'
+import { type InputRules, type Inputs, parseInputs } from './route-inputs.ts'
+import { requestedExpansions, requestedFields, selectFields } from './select-fields.ts'
+import { StreamedAnswer } from './streamed-answer.ts'
+import { type RequestContext, streamedAnswerBytes } from './tenant-shares.ts'
+
+export type App = FastifyInstance
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Of apps made by createApp. */
+    readonly logger?: Logger
+    /** Whether answers are compared with their contract. */
+    readonly checksAnswers?: boolean
+  }
+}
+
+export interface Registration extends InputRules {
+  readonly method: Method
+  readonly path: string
+  readonly isOurJson?: boolean
+  readonly maxBodyBytes: number
+  readonly success: number
+  readonly handler: (input: Inputs & RequestInfo & Keeping) => Promise<unknown>
+  readonly complete?: ((written: unknown, request: Pick<RequestInfo, 'context'>) => Promise<unknown>) | undefined
+  readonly repeatable?: {
+    readonly memory: IdempotencyStore
+    readonly routeId: string
+    readonly headers: readonly string[]
+  }
+}
+
+/** Adds a route with its guard, its inputs, its repetitions and the form of its answer. */
+export function registerRoute(app: App, registration: Registration): void {
+  const { body: schema, isOurJson = false, maxBodyBytes } = registration
+  if (isOurJson && schema !== undefined) {
+    app.register(async (scope) => {
+      readAhead(scope, schema, maxBodyBytes)
+      addRoute(scope, registration)
+    })
+    return
+  }
+  const { isStreamed, mediaTypes } = registration
+  if (!isStreamed && !mediaTypes.includes(linesMediaType)) {
+    addRoute(app, registration)
+    return
+  }
+  app.register(async (scope) => {
+    if (isStreamed) {
+      scope.removeAllContentTypeParsers()
+      scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
+    } else {
+      const options = { parseAs: 'buffer' } as const
+      scope.addContentTypeParser(linesMediaType, options, async ({ headers }: FastifyRequest, body: Buffer) => {
+        assertDigest(headers['content-digest'], body)
+        return parseJsonLines(body)
+      })
+    }
+    addRoute(scope, registration)
+  })
+}
+
+function addRoute(app: App, registration: Registration): void {
+  const { method, path, guard, maxBodyBytes, success, repeatable, contract, complete } = registration
+  const { logger, checksAnswers } = app
+  if (logger === undefined) throw new Error('routes can be registered on an app made by createApp only')
+  const offered = contract === undefined ? [] : mediaTypesOf(contract)
+  const always = contract === undefined ? [] : headersOnEveryAnswer(contract)
+  app.route({
+    method,
+    url: path,
+    config: { guard, ...(contract === undefined ? {} : { contract }) },
+    ...(maxBodyBytes > 0 ? { bodyLimit: maxBodyBytes } : {}),
+    ...(repeatable === undefined ? {} : { preParsing: hashBody }),
+    handler: async (request, reply) => {
+      const context = request.tenantContext
+      if (context === undefined) throw problem('unsigned_request')
+      reply.header('x-request-id', request.id)
+      for (const [name, value] of always) reply.header(name, value)
+      reply.code(success)
+      const answer = controlOf(reply)
+      const mediaType = chooseMediaType(request, reply, offered)
+      const info = { mediaType, context, requestId: request.id, answer, raw: request, log: logger }
+      const { unchanged, ...inputs } = await parseInputs(request, registration, info)
+      if (isLargeAnswer(mediaType, inputs.query)) context.share?.enterLargeAnswer()
+      const begun =
+        repeatable === undefined
+          ? undefined
+          : await beginAttempt(
+              { request, reply, context, log: logger },
+              { ...repeatable, isStreamed: registration.isStreamed },
+            )
+      if (isRepetition(begun)) {
+        const { body: kept } = begun
+        const isComplete = complete === undefined || kept === null
+        const completed = isComplete ? kept : JSON.stringify(await complete(JSON.parse(kept), { context }))
+        return await repeat(reply, { ...begun, body: completed }, mediaType)
+      }
+      const { keep, storeRefusal } = begun ?? nullKeeping
+      const written = unchanged ?? (await carryOut(registration, { ...inputs, ...info, keep, storeRefusal }, begun))
+      const body = complete === undefined ? written : await complete(written, { context })
+      if (body instanceof StreamedAnswer) {
+        reserveUntilSent(context, body)
+        return await reply.type(body.mediaType).send(body.content)
+      }
+      if (isUnchanged(request, reply)) reply.code(304)
+      if (checksAnswers === true && contract !== undefined) assertInContract(contract, reply.statusCode, valueOf(body))
+      if (reply.statusCode === 304) return await reply.send()
+      if (body === undefined) return await reply.send()
+      const type = mediaType === '' ? 'application/json' : mediaType
+      const fields = requestedFields(inputs.query)
+      const page = fields === undefined ? body : selectFields(valueOf(body), fields)
+      const sent = type === pageMediaType ? withEnvelope(page, reply) : page
+      return await reply.type(`${type}; charset=utf-8`).send(contentOf(sent))
+    },
+  })
+}
+
+function isLargeAnswer(mediaType: string, query: unknown): boolean {
+  const isWhole = [linesMediaType, 'text/csv', workbookMediaType].includes(mediaType)
+  return isWhole || requestedExpansions(query).length > 0
+}
+
+function reserveUntilSent({ share }: RequestContext, { content }: StreamedAnswer): void {
+  try {
+    share?.reserveBytes(streamedAnswerBytes)
+  } catch (error) {
+    content.destroy()
+    throw error
+  }
+}
+
+/** Empty if the answer has no body. */
+function chooseMediaType(request: FastifyRequest, reply: FastifyReply, offered: readonly string[]): string {
+  if (offered.length === 0) return ''
+  if (offered.length > 1) reply.header('vary', 'accept')
+  const asked = requestedMediaType(request.query)
+  const mediaType = asked !== undefined && offered.includes(asked) ? asked : negotiate(request.headers.accept, offered)
+  if (mediaType === undefined)
+    throw problem('not_acceptable', { detail: `This resource is available as ${offered.join(', ')}.` })
+  return mediaType
+}
+
+async function carryOut(
+  { handler }: Registration,
+  input: Inputs & RequestInfo & Keeping,
+  attempt: Attempt | undefined,
+): Promise<unknown> {
+  if (attempt === undefined) return await handler(input)
+  try {
+    const body = await handler(input)
+    await attempt.finish(body)
+    return body
+  } catch (error) {
+    await attempt.abandon()
+    throw error
+  }
+}
+
+async function repeat(
+  reply: FastifyReply,
+  { status, headers, body }: Repetition,
+  mediaType: string,
+): Promise<FastifyReply> {
+  reply.code(status).headers({ ...headers, 'idempotent-replayed': 'true' })
+  if (body === null) return await reply.send()
+  return await reply.type(`${mediaType === '' ? 'application/json' : mediaType}; charset=utf-8`).send(body)
+}
+
+function controlOf(reply: FastifyReply): AnswerControl {
+  return {
+    status: (code) => void reply.code(code),
+    header: (name, value) => void reply.header(name, value),
+    etag: (value) => void reply.header('etag', value),
+  }
+}
+
+function isUnchanged(request: FastifyRequest, reply: FastifyReply): boolean {
+  const etag = reply.getHeader('etag')
+  if (typeof etag !== 'string' || (request.method !== 'GET' && request.method !== 'HEAD')) return false
+  const given = request.headers['if-none-match']
+  return given !== undefined && matchesEtag(given, etag)
+}
