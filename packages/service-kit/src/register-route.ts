@@ -1,6 +1,5 @@
 import {
   type Method,
-  type Route,
   headersOnEveryAnswer,
   linesMediaType,
   mediaTypesOf,

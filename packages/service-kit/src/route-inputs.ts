@@ -1,6 +1,6 @@
-import { type ProblemCode, type Route } from '@postern/contracts'
+import type { ProblemCode, Route } from '@postern/contracts'
 import type { FastifyRequest } from 'fastify'
-import { z } from 'zod'
+import type { z } from 'zod'
 import { assertDigest } from './content-digest.ts'
 import type { Guard } from './guard.ts'
 import { inputErrors } from './input-errors.ts'

@@ -418,6 +418,8 @@ describe('PostgreSQL isolates tenants', () => {
           'keys.note_expired(integer)',
           'keys.note_expiring()',
           'keys.set_routes(jsonb)',
+          // Of the tenant of the assertion, for mails of the sync service.
+          'keys.find_key_to_notify(uuid)',
           'keys.watch_usage()',
           'keys.note_idle()',
           'keys.note_late_usage()',
