@@ -21,4 +21,4 @@ export {
   namedScopes,
   wildcardScopes,
 } from './scope.ts'
-export { type KeyLife, type KeyState, type Moment, keyState } from './state.ts'
+export { type KeyLife, type KeyState, type Instant, keyState } from './state.ts'

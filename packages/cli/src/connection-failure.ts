@@ -1,27 +1,27 @@
-type Describe = (origin: URL) => string
+type DescribeFailure = (origin: URL) => string
 
-const describeUntrusted: Describe = ({ origin }) =>
+const describeUntrusted: DescribeFailure = ({ origin }) =>
   `the certificate of ${origin} is not signed by an authority that this machine trusts. Set NODE_EXTRA_CA_CERTS to a PEM file with your authority's certificate`
 
-const describeMissingTls: Describe = ({ origin }) =>
+const describeMissingTls: DescribeFailure = ({ origin }) =>
   `${origin} does not speak TLS on this port. Check whether the URL should begin with http://`
 
-const clientCertificate: Describe = ({ origin }) =>
+const clientCertificate: DescribeFailure = ({ origin }) =>
   `${origin} requires a client certificate, which this command cannot send. Use an address that accepts API keys`
 
-const describeClosed: Describe = ({ origin }) =>
+const describeClosed: DescribeFailure = ({ origin }) =>
   `${origin} closed the connection without a response. Check the port, and whether the URL should begin with https://`
 
-const notHttp: Describe = ({ origin }) =>
+const notHttp: DescribeFailure = ({ origin }) =>
   `${origin} did not answer with HTTP. Check the port, and whether the URL should begin with https://`
 
-const describeTimeout: Describe = ({ origin }) =>
+const describeTimeout: DescribeFailure = ({ origin }) =>
   `${origin} did not accept a connection in time. Check the port and the firewall`
 
-const describeMissingRoute: Describe = ({ host }) =>
+const describeMissingRoute: DescribeFailure = ({ host }) =>
   `there is no network route to ${host}. Check the address, VPN and firewall`
 
-const byCode: Readonly<Record<string, Describe>> = {
+const byCode: Readonly<Record<string, DescribeFailure>> = {
   ENOTFOUND: ({ hostname }) =>
     `the host name ${hostname} cannot be resolved. Check its spelling, and that DNS knows it`,
   EAI_AGAIN: ({ hostname }) => `the DNS server did not answer for the host name ${hostname}. Try again`,

@@ -51,7 +51,7 @@ export interface CallInput<N extends OperationName> extends CallOptions {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-export interface Received {
+export interface ReceivedAnswer {
   readonly headers: Headers
   readonly text: string
 }
@@ -63,7 +63,7 @@ export interface Connection {
    */
   send(request: Request): Promise<Response>
   /** Retries if the response breaks off. */
-  receive(request: Request): Promise<Received>
+  receive(request: Request): Promise<ReceivedAnswer>
   /** Undefined without a response body. */
   call<N extends OperationName>(name: N, input: CallInput<N>): Promise<AnswerOf<N>>
   /** Throws if the URL has another origin, which must not get the key. */
@@ -142,7 +142,7 @@ export function connect(options: ConnectionOptions | AnonymousOptions): Connecti
     }
   }
 
-  const receive = async (request: Request): Promise<Received> =>
+  const receive = async (request: Request): Promise<ReceivedAnswer> =>
     await sendWithRetries(request, async (answer) => ({ headers: answer.headers, text: await answer.text() }))
 
   return {
@@ -219,7 +219,7 @@ function contentTypeOf(method: Request['method']): string {
 
 /** Without validation, so that new members do not break the client. */
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller names the type of the contract
-export function readJson<T>({ headers, text }: Received): T {
+export function readJson<T>({ headers, text }: ReceivedAnswer): T {
   const value: unknown = text === '' ? undefined : JSON.parse(text)
   rememberEtag(value, headers.get('etag'))
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- not validated, as said above

@@ -1,4 +1,4 @@
-import type { CallOptions, Connection, Received } from './connection.ts'
+import type { CallOptions, Connection, ReceivedAnswer } from './connection.ts'
 import { fillPath, queryOf, readJson } from './connection.ts'
 import { type ItemOf, type OperationName, type QueryOf, operations } from './operations.ts'
 
@@ -28,7 +28,7 @@ export class Pages<T> implements AsyncIterable<T> {
   async *pages(): AsyncGenerator<T[], void, undefined> {
     let target: string | undefined = this.#target
     while (target !== undefined) {
-      const answer: Received = await this.#connection.receive({ method: 'GET', target, signal: this.#signal })
+      const answer: ReceivedAnswer = await this.#connection.receive({ method: 'GET', target, signal: this.#signal })
       this.#nextUpdatedSince = answer.headers.get('postern-next-updated-since') ?? undefined
       const next = nextUrl(answer.headers.get('link'))
       yield readJson<T[]>(answer)

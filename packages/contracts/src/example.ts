@@ -15,13 +15,13 @@ export function exampleOf(schema: unknown, resolve: (reference: string) => unkno
   return build(schema, { resolve, within: [] }) ?? null
 }
 
-interface Place {
+interface SchemaContext {
   readonly resolve: (reference: string) => unknown
   readonly within: readonly string[]
 }
 
 /** Returns undefined if the schema is part of itself. */
-function build(schema: unknown, place: Place): unknown {
+function build(schema: unknown, place: SchemaContext): unknown {
   const {
     examples,
     default: fallback,
@@ -66,7 +66,7 @@ function build(schema: unknown, place: Place): unknown {
   }
 }
 
-function objectOf({ properties, required }: Json, place: Place): Json {
+function objectOf({ properties, required }: Json, place: SchemaContext): Json {
   const names = Array.isArray(required) ? required : []
   return Object.fromEntries(
     Object.entries(asJson(properties))

@@ -57,14 +57,14 @@ export interface Services {
 
 const startTimeoutMs = 60_000
 
-interface Needs {
+interface ServiceNeeds {
   readonly rings: readonly RingName[]
   readonly database: boolean
   readonly redis?: RedisClientName
   readonly upstreams: readonly Upstream[]
 }
 
-const needs: Readonly<Record<Upstream | 'gateway', Needs>> = {
+const needs: Readonly<Record<Upstream | 'gateway', ServiceNeeds>> = {
   keys: {
     rings: [
       'POSTERN_SIGNING_KEYS',

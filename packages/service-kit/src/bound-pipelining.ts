@@ -23,11 +23,11 @@ interface Waiting<Extra> {
   readonly isRefused: boolean
 }
 
-interface Answering {
+interface CurrentResponse {
   current: ServerResponse | undefined
 }
 
-interface Connection<Extra> extends Answering {
+interface Connection<Extra> extends CurrentResponse {
   isRefused: boolean
   ignored: number
   heldBytes: number
@@ -41,7 +41,7 @@ export interface PipeliningOptions<Extra> {
   readonly metrics: Registry
 }
 
-const answering = new WeakMap<Socket, Answering>()
+const answering = new WeakMap<Socket, CurrentResponse>()
 
 export function isAnswerUnderWay(socket: Socket): boolean {
   return answering.get(socket)?.current?.headersSent === true

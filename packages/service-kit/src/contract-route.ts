@@ -1,7 +1,7 @@
 import { type Method, type Route, type RouteInputs, isRepeatable, itemSchemaOf } from '@postern/contracts'
 import { z } from 'zod'
 import type { CallerKind } from './guard.ts'
-import type { IdempotencyStore, Keeping } from './idempotency.ts'
+import type { IdempotencyStore, AnswerKeeper } from './idempotency.ts'
 import { type App, type Registration, registerRoute } from './register-route.ts'
 import type { RequestInfo } from './request-info.ts'
 import type { Current } from './sent-back.ts'
@@ -13,7 +13,7 @@ declare module 'fastify' {
   }
 }
 
-export type ContractInput<R extends Route> = RouteInputs<R> & RequestInfo & Keeping
+export type ContractInput<R extends Route> = RouteInputs<R> & RequestInfo & AnswerKeeper
 
 export type AnswerBody<R extends Route> = [Bodies<R>] extends [never] ? undefined : Bodies<R>
 type Bodies<R extends Route> = {
@@ -45,7 +45,7 @@ export function patchRoute<const R extends Route>(
   route: R,
   current: {
     readonly computed?: readonly string[]
-    readonly read: (input: Omit<ContractInput<R>, 'body' | keyof Keeping>) => Promise<Current | undefined>
+    readonly read: (input: Omit<ContractInput<R>, 'body' | keyof AnswerKeeper>) => Promise<Current | undefined>
   },
   handler: (input: ContractInput<R>) => Promise<AnswerBody<R>>,
 ): void {

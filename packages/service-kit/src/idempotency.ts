@@ -37,7 +37,7 @@ export interface IdempotencyStore {
 }
 
 /** Does nothing without an Idempotency-Key. */
-export interface Keeping {
+export interface AnswerKeeper {
   /**
    * Stores the answer in the transaction of the change, and returns the body. Without a call, the answer is stored
    * after the handler, which is only correct for repeatable changes.
@@ -47,7 +47,7 @@ export interface Keeping {
   storeRefusal(tx: ChangeTransaction, detail: string): Promise<void>
 }
 
-export interface Attempt extends Keeping {
+export interface Attempt extends AnswerKeeper {
   finish(body: unknown): Promise<void>
   abandon(): Promise<void>
 }
@@ -58,7 +58,7 @@ export interface Repetition {
   readonly body: string | null
 }
 
-type Kept = (Repetition & { readonly digest: string }) | { readonly refusal: string; readonly digest: string }
+type StoredAnswer = (Repetition & { readonly digest: string }) | { readonly refusal: string; readonly digest: string }
 
 const idempotencyHeader = 'idempotency-key'
 
@@ -157,7 +157,7 @@ export async function beginAttempt(
     case 'other':
       throw reusedKeyProblem()
     case 'answered': {
-      const kept: Kept = JSON.parse(outcome.answer)
+      const kept: StoredAnswer = JSON.parse(outcome.answer)
       if (isStreamed) await readToEnd(request.body)
       if (kept.digest !== digestOf(request)) throw reusedKeyProblem()
       if ('refusal' in kept) throw problem('conflict', { detail: kept.refusal })
@@ -174,7 +174,7 @@ export function isRepetition(begun: Attempt | Repetition | undefined): begun is 
   return begun !== undefined && 'status' in begun
 }
 
-export const nullKeeping: Keeping = {
+export const nullKeeping: AnswerKeeper = {
   keep: async (_tx, body) => body,
   storeRefusal: async () => undefined,
 }
@@ -201,7 +201,7 @@ function attemptOf({
       const value = reply.getHeader(name)
       if (typeof value === 'string') headers[name] = value
     }
-    const kept: Kept = {
+    const kept: StoredAnswer = {
       status: reply.statusCode,
       headers,
       body: body === undefined ? null : JSON.stringify(body),

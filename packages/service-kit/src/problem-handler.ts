@@ -145,13 +145,13 @@ export function describeMediaTypes(mediaTypes: readonly string[]): string {
   return `Send the body with Content-Type: ${mediaTypes.join(' or ')}.`
 }
 
-export type OnUnreadable = (code: ProblemCode, status: number) => void
+export type ReportUnreadable = (code: ProblemCode, status: number) => void
 
 export function answerClientError(
   error: NodeJS.ErrnoException,
   socket: Socket,
   requestId: string,
-  onAnswered?: OnUnreadable,
+  onAnswered?: ReportUnreadable,
 ): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()
@@ -171,7 +171,7 @@ function answerUnread(
   error: NodeJS.ErrnoException,
   socket: Socket,
   requestId: string,
-  onAnswered: OnUnreadable | undefined,
+  onAnswered: ReportUnreadable | undefined,
 ): void {
   // A second answer would belong to the next request.
   if (isAnswerUnderWay(socket)) {

@@ -15,7 +15,7 @@ import { matchesEtag } from './etag.ts'
 import {
   type Attempt,
   type IdempotencyStore,
-  type Keeping,
+  type AnswerKeeper,
   type Repetition,
   beginAttempt,
   hashBody,
@@ -51,7 +51,7 @@ export interface Registration extends InputRules {
   readonly isOurJson?: boolean
   readonly maxBodyBytes: number
   readonly success: number
-  readonly handler: (input: Inputs & RequestInfo & Keeping) => Promise<unknown>
+  readonly handler: (input: Inputs & RequestInfo & AnswerKeeper) => Promise<unknown>
   readonly complete?: ((written: unknown, request: Pick<RequestInfo, 'context'>) => Promise<unknown>) | undefined
   readonly repeatable?: {
     readonly memory: IdempotencyStore
@@ -173,7 +173,7 @@ function chooseMediaType(request: FastifyRequest, reply: FastifyReply, offered: 
 
 async function carryOut(
   { handler }: Registration,
-  input: Inputs & RequestInfo & Keeping,
+  input: Inputs & RequestInfo & AnswerKeeper,
   attempt: Attempt | undefined,
 ): Promise<unknown> {
   if (attempt === undefined) return await handler(input)

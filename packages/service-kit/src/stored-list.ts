@@ -8,7 +8,7 @@ import { problem } from './problem.ts'
 
 type ItemOf<R extends Route> = AnswerBody<R> extends readonly (infer Item extends object)[] ? Item : never
 
-export interface Place<Key> {
+export interface PageStart<Key> {
   readonly after: Key | undefined
   readonly limit: number
 }
@@ -24,7 +24,7 @@ export interface StoredList<R extends Route, Tx, Asked, Row, Key> {
   isThere?(tx: Tx, asked: Asked): Promise<boolean>
   /** For lists with `updated_since`: where the change feed ends. */
   mark?(tx: Tx): Promise<string>
-  list(tx: Tx, asked: Asked, place: Place<Key>): Promise<readonly Row[]>
+  list(tx: Tx, asked: Asked, place: PageStart<Key>): Promise<readonly Row[]>
   count(tx: Tx, asked: Asked): Promise<number>
   keyOf(row: Row, asked: Asked): Key
   show(row: Row, asked: Asked): ItemOf<R>

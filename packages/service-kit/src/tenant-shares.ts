@@ -3,7 +3,7 @@ import type { TenantContext } from '@postern/signed-context'
 import type { FastifyInstance } from 'fastify'
 import { Counter, Gauge, type Registry } from '@prometheus-io/client'
 import { ProblemError } from './problem.ts'
-import { type WaitingLine, type WaitingRequest, createWaitingLine } from './waiting-line.ts'
+import { type WaitQueue, type WaitingRequest, createWaitQueue } from './wait-queue.ts'
 
 export interface ShareLimits {
   readonly maxRequests: number
@@ -70,7 +70,7 @@ interface Tenant {
   bytes: number
   readingBytes: number
   pause: NodeJS.Timeout | undefined
-  readonly line: WaitingLine
+  readonly line: WaitQueue
 }
 
 /**
@@ -82,7 +82,7 @@ export function createTenantShares(
   onRefused: () => void,
 ): TenantShares {
   const tenants = new Map<string, Tenant>()
-  const lines = new Set<WaitingLine>()
+  const lines = new Set<WaitQueue>()
   const activity = createActivity()
   let heldBytes = 0
 
@@ -100,7 +100,7 @@ export function createTenantShares(
       bytes: 0,
       readingBytes: 0,
       pause: undefined,
-      line: createWaitingLine(maxWaitMs),
+      line: createWaitQueue(maxWaitMs),
     }
     let [ofRows, rowCount, reserved, fixed] = [0, 0, 0, 0]
     let isLarge = false

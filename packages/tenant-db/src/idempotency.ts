@@ -108,7 +108,7 @@ export function openIdempotencyStore(db: Pick<TenantDb, 'write'>, schema: string
         const [, claimed, [found]] = await Promise.all([
           tx.execute(commitAsynchronously),
           tx.execute(named('claim', claimText, [slot, fingerprint, id, keptSeconds])),
-          tx.query<Found>(named('read', readText, [slot, keptSeconds, abandonedSeconds])),
+          tx.query<StoredRequest>(named('read', readText, [slot, keptSeconds, abandonedSeconds])),
         ])
         if (claimed === 1) return { kind: 'claimed', claim: { slot, id } }
         // Released between the two statements; the next attempt finds it free.
@@ -134,7 +134,7 @@ export function openIdempotencyStore(db: Pick<TenantDb, 'write'>, schema: string
   }
 }
 
-interface Found {
+interface StoredRequest {
   readonly [column: string]: unknown
   readonly claim_id: string
   readonly fingerprint: Buffer

@@ -11,7 +11,7 @@ export interface RowLimit {
   readonly reserve: ((bytes: number) => boolean) | undefined
 }
 
-export type Excess = 'too-large' | 'over-share'
+export type ExceededLimit = 'too-large' | 'over-share'
 
 /** Emits `end` with its result, or `error`. */
 export function createQuery<Row extends QueryResultRow>(statement: SentStatement): Query<Row> {
@@ -22,10 +22,10 @@ export function createQuery<Row extends QueryResultRow>(statement: SentStatement
 export function createLimitedQuery<Row extends QueryResultRow>(
   statement: SentStatement,
   { maxBytes, reserve }: RowLimit,
-): { readonly query: Query<Row>; readonly excess: () => Excess | undefined } {
+): { readonly query: Query<Row>; readonly excess: () => ExceededLimit | undefined } {
   let bytes = 0
   let valueBytes = 0
-  let excess: Excess | undefined
+  let excess: ExceededLimit | undefined
   const countingParser: typeof types.getTypeParser = (oid, format) => {
     const parse: (value: string) => unknown = typeParser(oid, format)
     return (value: string) => {

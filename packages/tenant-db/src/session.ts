@@ -2,7 +2,7 @@ import { channel } from 'node:diagnostics_channel'
 import type { PoolClient, QueryResult, QueryResultRow } from 'pg'
 import { DatabaseError } from 'pg'
 import { destroy, isAltered, getLossError } from './pool.ts'
-import { type Excess, type SentStatement, createLimitedQuery, createQuery } from './query.ts'
+import { type ExceededLimit, type SentStatement, createLimitedQuery, createQuery } from './query.ts'
 import { socketOf } from './servers.ts'
 import { DatabaseTimeoutError, DatabaseUnavailableError, ResultTooLargeError, sqlError } from './sql-error.ts'
 
@@ -271,7 +271,7 @@ export class Session implements Tx {
     return createLimitedQuery<Row>(statement, { maxBytes: maxBytes ?? Infinity, reserve: budget?.reserve })
   }
 
-  #excessError(excess: Excess, maxBytes: number | undefined): Error {
+  #excessError(excess: ExceededLimit, maxBytes: number | undefined): Error {
     if (excess === 'over-share' && this.#budget !== undefined) return this.#budget.refusal()
     return new ResultTooLargeError(`the rows are more than ${maxBytes} bytes`)
   }

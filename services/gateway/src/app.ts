@@ -6,7 +6,7 @@ import { type Registry, answerClientError, createPipelining, requestIdPattern } 
 import { type FastifyInstance, fastify } from 'fastify'
 import { stopReading } from './exchange.ts'
 
-export interface Unreadable {
+export interface UnreadableRequest {
   readonly requestId: string
   readonly socket: Socket
   readonly code: ProblemCode
@@ -19,7 +19,7 @@ export interface AppOptions {
   readonly handle: (request: IncomingMessage, response: ServerResponse, isUnmet: boolean) => void
   readonly refusePipelined: (request: IncomingMessage, response: ServerResponse) => void
   readonly onCrash: (request: IncomingMessage, response: ServerResponse, error: unknown) => void
-  readonly onUnreadable: (unreadable: Unreadable) => void
+  readonly onUnreadable: (unreadable: UnreadableRequest) => void
   readonly maxHeaderBytes: number
   readonly clientTimeoutMs: number
   readonly keepAliveMs: number

@@ -7,9 +7,9 @@ import { createGuides, guidesPolicy } from './guides/pages.ts'
 import { referencePage, referencePolicy, referenceScript } from './reference-page.ts'
 
 export const codings = ['br', 'gzip'] as const
-type Coding = (typeof codings)[number]
+type ContentCoding = (typeof codings)[number]
 
-interface Coded {
+interface EncodedDocument {
   readonly content: Buffer
   readonly etag: string
 }
@@ -18,7 +18,7 @@ export interface Document {
   readonly mediaType: string
   readonly content: Buffer
   readonly etag: string
-  readonly coded: Readonly<Record<Coding, Coded>>
+  readonly coded: Readonly<Record<ContentCoding, EncodedDocument>>
   readonly headers: readonly string[]
 }
 

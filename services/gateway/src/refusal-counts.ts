@@ -2,25 +2,25 @@ import type { ProblemCode } from '@postern/contracts'
 import { type UsageReport, maxRecentRefusals, maxRefusalsTogether } from '@postern/contracts/internal'
 import type { Principal } from './authenticate/principal.ts'
 import type { Exchange } from './exchange.ts'
-import { type Collected, createCollected } from './usage-report.ts'
+import { type UsageSource, createCollected } from './usage-report.ts'
 
 type Line = NonNullable<UsageReport['refusals']>[number]
 type Count = Line['counts'][number]
-type Recent = Line['recent'][number]
+type RecentRefusal = Line['recent'][number]
 
 /** Refusals of one key since the last report. */
 interface KeyRefusals {
   readonly keyId: string
   readonly tenantId: string
   readonly counts: Map<string, Count>
-  recent: Recent[]
+  recent: RecentRefusal[]
 }
 
 export type RefusedRequest = Pick<Exchange, 'address' | 'route' | 'requestId' | 'method'>
 
 export interface RefusalCounts {
   add(principal: Principal, request: RefusedRequest, code: ProblemCode): void
-  readonly collected: Collected
+  readonly collected: UsageSource
   /** Call after reports. */
   release(): void
 }

@@ -3,13 +3,13 @@ import type { Clocks } from './authenticate/clocks.ts'
 import { type Exchange, sendProblem } from './exchange.ts'
 import type { GatewayMetrics } from './metrics.ts'
 
-type Crashed = Pick<Exchange, 'request' | 'response' | 'requestId' | 'basePath'> & Partial<Exchange>
+type CrashedRequest = Pick<Exchange, 'request' | 'response' | 'requestId' | 'basePath'> & Partial<Exchange>
 
 export interface RequestLog {
   /** HOT PATH. Status 0: the client disconnected. */
   done(exchange: Exchange, status: number, isForwarded?: boolean): void
   /** Answers with 500 if it can, and returns whether it did. */
-  crashed(exchange: Crashed, error: unknown): boolean
+  crashed(exchange: CrashedRequest, error: unknown): boolean
 }
 
 /** Counts requests, and logs them if `isOn`. */

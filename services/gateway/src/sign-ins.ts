@@ -1,14 +1,14 @@
 import { type ProblemCode, signInHeader } from '@postern/contracts'
 import type { UsageReport } from '@postern/contracts/internal'
 import type { Exchange } from './exchange.ts'
-import { type Collected, createCollected } from './usage-report.ts'
+import { type UsageSource, createCollected } from './usage-report.ts'
 
 type SignIn = NonNullable<UsageReport['signIns']>[number]
 
 export interface SignIns {
   /** Collects it if the console asked for a person who signs in. `code`: why the gateway refused it. */
   add(request: SignInRequest, code?: ProblemCode): void
-  readonly collected: Collected
+  readonly collected: UsageSource
 }
 
 export type SignInRequest = Pick<Exchange, 'request' | 'requestId' | 'route' | 'principal' | 'address'>

@@ -2,18 +2,18 @@ import { type UsageReport, maxUsageTogether } from '@postern/contracts/internal'
 import type { Logger } from '@postern/service-kit'
 import { ContentRefusedError, type KeysClient } from './authenticate/keys-client.ts'
 
-export interface Collected {
+export interface UsageSource {
   readonly kind: keyof UsageReport
   readonly size: number
   /** Returns undefined if there are no lines. */
-  take(): Lines | undefined
+  take(): UsageBatch | undefined
 }
 
-interface Lines {
+interface UsageBatch {
   readonly count: number
   readonly report: UsageReport
   keep(): void
-  halves(): readonly [Lines, Lines]
+  halves(): readonly [UsageBatch, UsageBatch]
 }
 
 /** Then all lines of this kind count as rejected. */
@@ -21,11 +21,11 @@ const mostRefused = 20
 
 /** Halves a rejected report until the faulty line is found. Resolves to false to stop for now. */
 export async function sendCollected(
-  collected: Collected,
+  collected: UsageSource,
   { keys, logger }: { readonly keys: Pick<KeysClient, 'reportUsage'>; readonly logger: Logger },
 ): Promise<boolean> {
-  const waiting: Lines[] = []
-  const refused: Lines[] = []
+  const waiting: UsageBatch[] = []
+  const refused: UsageBatch[] = []
   let recorded = 0
   const keepUnsent = (error: unknown): void => {
     for (const lines of [...waiting, ...refused]) lines.keep()
@@ -73,8 +73,8 @@ export function createCollected<T>(
     /** Lines of one report. */
     readonly together?: number
   },
-): Collected {
-  const linesOf = (some: readonly T[]): Lines => ({
+): UsageSource {
+  const linesOf = (some: readonly T[]): UsageBatch => ({
     count: some.length,
     report: report([...some]),
     keep: () => some.forEach(keep),

@@ -2,7 +2,7 @@ import type { ProblemCode } from '@postern/contracts'
 import { type UsageReport, lateUsageMs } from '@postern/contracts/internal'
 import type { Logger } from '@postern/service-kit'
 import type { KeysClient } from './authenticate/keys-client.ts'
-import { type Collected, createCollected, sendCollected } from './usage-report.ts'
+import { type UsageSource, createCollected, sendCollected } from './usage-report.ts'
 import type { Principal } from './authenticate/principal.ts'
 import { type RefusedRequest, createRefusalCounts } from './refusal-counts.ts'
 import { type SignIns, createSignIns } from './sign-ins.ts'
@@ -72,7 +72,7 @@ export function createUsage(options: {
     usual = []
   }
 
-  const kinds: readonly Collected[] = [
+  const kinds: readonly UsageSource[] = [
     createCollected('uses', others, {
       report: (uses) => ({ uses, denials: [] }),
       keep: (use) => merge(others, `${use.keyId} ${use.address}`, use),

@@ -14,7 +14,7 @@ import type { Outbound } from './outbound/outbound.ts'
 import { type Universe, openUniverse } from './push/universe.ts'
 import { measureRuns } from './queue/metrics.ts'
 import { type Queue, QueueNotStartedError, openQueue } from './queue/queue.ts'
-import { type Locate, createLocate } from './scim/locate.ts'
+import { type UrlOfPath, createLocate } from './scim/locate.ts'
 import { runSchedule } from './schedule/due.ts'
 import { sourceTypes } from './source/index.ts'
 import { defaultLimits } from './source/limits.ts'
@@ -35,7 +35,7 @@ export interface Deps {
   readonly limits: SourceLimits
   readonly secretRing: KeyRing
   readonly now: () => Date
-  readonly locate: Locate
+  readonly locate: UrlOfPath
   readonly mailer: Mailer | undefined
   ready(): Promise<void>
   databaseId(): Promise<string | undefined>

@@ -113,7 +113,7 @@ export async function rewrapSecrets(context: CommandContext, options: OutputOpti
   throw contradictionError(line, { unreadable })
 }
 
-class WatchEnded extends Error {
+class WatchEndedError extends Error {
   readonly run: string
 
   constructor(run: string, cause: unknown) {
@@ -142,7 +142,7 @@ export async function watch(
       said = line
     }
   } catch (error) {
-    throw new WatchEnded(begun.id, error)
+    throw new WatchEndedError(begun.id, error)
   } finally {
     progress?.(undefined)
   }
@@ -205,7 +205,7 @@ export async function withGateway<T>(context: CommandContext, work: (client: Pos
   try {
     return await work(client)
   } catch (error) {
-    if (!(error instanceof WatchEnded)) throw failureOf(error, url)
+    if (!(error instanceof WatchEndedError)) throw failureOf(error, url)
     const failure = failureOf(error.cause, url)
     throw failure instanceof CliError ? withWatchedRun(failure, error.run) : failure
   }

@@ -157,12 +157,12 @@ async function readProviders({ env }: CommandContext): Promise<readonly SignInPr
   return providers
 }
 
-interface Unverified {
+interface UnverifiedToken {
   readonly claims: Readonly<Record<string, unknown>>
   readonly provider: SignInProvider | undefined
 }
 
-function readUnverified(token: string, providers: readonly SignInProvider[]): Unverified {
+function readUnverified(token: string, providers: readonly SignInProvider[]): UnverifiedToken {
   try {
     const claims = decodeJwt(token.split('~')[0] ?? '')
     return { claims, provider: providers.find(({ issuer }) => issuer === claims.iss) }
@@ -173,7 +173,7 @@ function readUnverified(token: string, providers: readonly SignInProvider[]): Un
 
 function describeReading(
   provider: SignInProvider,
-  claims: Unverified['claims'],
+  claims: UnverifiedToken['claims'],
   check: TokenCheck,
 ): readonly [string, string][] {
   const person = check.kind === 'valid' ? check.person : undefined
@@ -212,7 +212,7 @@ function describeMachine({ machines }: SignInProvider, check: TokenCheck): reado
 /** Tenant and roles, or several tenants with the roles in each. */
 function describeGrants(
   provider: SignInProvider,
-  claims: Unverified['claims'],
+  claims: UnverifiedToken['claims'],
   grants: readonly Grant[],
 ): readonly (readonly [string, string | undefined, readonly string[]])[] {
   const { tenant, roles, grants: settings } = provider

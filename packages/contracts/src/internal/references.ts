@@ -32,7 +32,7 @@ export const resolveReferencesBodySchema = z.strictObject({
   entities: z.array(resourceAddressSchema).max(maxReferences),
   test_procedures: z.array(resourceAddressSchema).max(maxBulkItems),
 })
-export type AskedAddresses = z.infer<typeof resolveReferencesBodySchema>
+export type RequestedReferences = z.infer<typeof resolveReferencesBodySchema>
 
 /** One id per address, in order; null if missing. */
 export const resolveReferencesAnswerSchema = z.strictObject({

@@ -1,17 +1,17 @@
 import { type Json, asJson, asList, omit } from './json.ts'
-import { type Simplifying, flatChoices, simplifySchema } from './simplify-schema.ts'
+import { type SimplifyOptions, flatChoices, simplifySchema } from './simplify-schema.ts'
 
 export type SharedParameters = Map<string, Json>
 
 /** A list becomes an array, an address a text. Tools that fill in examples leave optional ones out (`x-disabled`). */
-export function simplifyParameter(parameter: Json, how: Simplifying): Json {
+export function simplifyParameter(parameter: Json, how: SimplifyOptions): Json {
   const { example, ...rest } = withSimpleSchema(parameter, how)
   if (example === undefined || rest['required'] === true)
     return { ...rest, ...(example === undefined ? {} : { example }) }
   return { ...rest, examples: { sample: { value: example, 'x-disabled': true } } }
 }
 
-function withSimpleSchema(parameter: Json, how: Simplifying): Json {
+function withSimpleSchema(parameter: Json, how: SimplifyOptions): Json {
   const schema = asJson(parameter['schema'])
   const choices = flatChoices(schema)
   const list = choices.find(({ type }) => type === 'array')

@@ -17,7 +17,7 @@ import {
   withoutProblemCodes,
 } from './responses.ts'
 import { shareSuccesses } from './successes.ts'
-import { type Simplifying, simplifySchema } from './simplify-schema.ts'
+import { type SimplifyOptions, simplifySchema } from './simplify-schema.ts'
 
 /** All of one type: some clients send the last of several, and `http` would replace the header of a key. */
 const securitySchemes = {
@@ -71,11 +71,11 @@ export function* publishedOpenApiInTurns(exact: Json): Generator<undefined, Json
   const schemas = asJson(components['schemas'])
   const inRequests = yield* reachable(exact, schemas, (operation) => operation['requestBody'])
   const inResponses = yield* reachable(exact, schemas, (operation) => operation['responses'])
-  const sent: Simplifying = {
+  const sent: SimplifyOptions = {
     nameOf: (name) => (inResponses.has(name) ? `${publicName(name)}Input` : publicName(name)),
     isStrict: true,
   }
-  const received: Simplifying = { nameOf: publicName, isStrict: false }
+  const received: SimplifyOptions = { nameOf: publicName, isStrict: false }
   const partial = partialResources(exact)
 
   const published: Record<string, unknown> = {}
@@ -130,12 +130,12 @@ function operationsOf(document: Json): (readonly [path: string, method: string, 
   )
 }
 
-interface Sides {
-  readonly sent: Simplifying
-  readonly received: Simplifying
+interface SimplifyBySide {
+  readonly sent: SimplifyOptions
+  readonly received: SimplifyOptions
 }
 
-function simplifyOperation(operation: Json, { sent, received }: Sides): Json {
+function simplifyOperation(operation: Json, { sent, received }: SimplifyBySide): Json {
   const { requestBody, responses, security, ...rest } = operation
   return {
     ...rest,
@@ -168,7 +168,7 @@ function withFileName(parameter: Json): Json {
 
 const anyBytes = { type: 'string', format: 'binary' }
 
-function simplifyBody(body: Json, how: Simplifying): Json {
+function simplifyBody(body: Json, how: SimplifyOptions): Json {
   const content = asJson(body['content'])
   const isFile = Object.values(content).every((media) => Object.keys(asJson(asJson(media)['schema'])).length === 0)
   if (!isFile) return { ...body, ...simplifyContent(body, how) }
@@ -177,7 +177,7 @@ function simplifyBody(body: Json, how: Simplifying): Json {
   return { ...body, content: Object.fromEntries(mediaTypes.map((mediaType) => [mediaType, { schema: anyBytes }])) }
 }
 
-function simplifyContent({ content }: Json, how: Simplifying): Json {
+function simplifyContent({ content }: Json, how: SimplifyOptions): Json {
   if (content === undefined) return {}
   return {
     content: mapMembers(content, (media) => ({

@@ -1,7 +1,7 @@
 import { type Json, asJson, asList, mapMembers, omit, schemaNameOf, schemaRef } from './json.ts'
 import { portablePattern } from './pattern.ts'
 
-export interface Simplifying {
+export interface SimplifyOptions {
   readonly nameOf: (name: string) => string
   /** Only requests reject unknown members: clients must accept new ones. */
   readonly isStrict: boolean
@@ -13,7 +13,7 @@ const checkedFormats: ReadonlySet<unknown> = new Set(['uuid', 'date', 'date-time
 const values: ReadonlySet<string> = new Set(['example', 'examples', 'enum', 'const', 'default'])
 
 /** The result accepts at least what the given schema accepts: the service checks the rest. */
-export function simplifySchema(schema: unknown, how: Simplifying): unknown {
+export function simplifySchema(schema: unknown, how: SimplifyOptions): unknown {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) return schema
   const name = schemaNameOf(schema)
   if (name !== undefined) return { ...withTextualDefault(asJson(schema)), ...schemaRef(how.nameOf(name)) }
@@ -32,7 +32,7 @@ export function simplifySchema(schema: unknown, how: Simplifying): unknown {
   return withParts(how.isStrict ? plain : withoutStrictness(plain), how)
 }
 
-function withParts(schema: Json, how: Simplifying): Json {
+function withParts(schema: Json, how: SimplifyOptions): Json {
   return mapMembers(schema, (part, keyword) => {
     if (values.has(keyword)) return part
     if (keyword === 'properties') {

@@ -186,7 +186,7 @@ const reasons = [
   'Depends on another plan, which was extended.',
 ] as const
 
-interface Carrying {
+interface LifeContext {
   readonly clock: Clock
   readonly index: number
   readonly world: World
@@ -196,7 +196,7 @@ interface Carrying {
 function carryOut(
   finding: FindingPlan,
   outline: PlanOutline,
-  { clock, index, world, recommended }: Carrying,
+  { clock, index, world, recommended }: LifeContext,
 ): DemoPlan {
   const { random, people } = world
   const owner = outline.owner ?? finding.owner

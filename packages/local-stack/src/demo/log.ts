@@ -2,9 +2,9 @@ import type { DemoEntry, DemoFinding, DemoPlan, DemoRecommendation } from './fin
 import { needsEvidence } from './finding.ts'
 import { type Random, memberOf } from './random.ts'
 
-type Unlogged = Omit<DemoFinding, 'log'>
+type FindingWithoutLog = Omit<DemoFinding, 'log'>
 
-export function fillLog(findings: readonly Unlogged[], entries: number, random: Random): DemoFinding[] {
+export function fillLog(findings: readonly FindingWithoutLog[], entries: number, random: Random): DemoFinding[] {
   const logs = findings.map(entriesOf)
   const talked = findings.flatMap(({ status }, index) => (status === 'draft' ? [] : [index]))
   let left = entries - logs.reduce((sum, log) => sum + log.length, 0)
@@ -48,7 +48,7 @@ const silent: Omit<DemoEntry, 'at' | 'kind'> = {
   onBehalfOf: null,
 }
 
-function entriesOf(finding: Unlogged): DemoEntry[] {
+function entriesOf(finding: FindingWithoutLog): DemoEntry[] {
   const first = finding.status === 'draft' ? 'draft' : 'open'
   const entries: DemoEntry[] = [
     {
@@ -101,7 +101,10 @@ function entriesOfRecommendation({ id, createdAt, moves }: DemoRecommendation): 
   ]
 }
 
-function entriesOfPlan({ id, createdAt, owner, dueOn, extensions, moves }: DemoPlan, finding: Unlogged): DemoEntry[] {
+function entriesOfPlan(
+  { id, createdAt, owner, dueOn, extensions, moves }: DemoPlan,
+  finding: FindingWithoutLog,
+): DemoEntry[] {
   const about = { ...silent, planId: id }
   let [from, percent] = ['proposed', 0]
   return [

@@ -5,7 +5,7 @@ const replyLimits = { maxBulkBytes: 4 * 2 ** 20, maxValueBytes: 8 * 2 ** 20, max
 const commandLimits = { maxBulkBytes: 64 * 2 ** 20, maxValueBytes: 64 * 2 ** 20, maxMembers: 1_000_000 }
 const lastSlot = 16_383
 
-interface Awaited {
+interface PendingCommand {
   readonly command: string
   readonly argument: string
   /** SUBSCRIBE is answered once per channel. */
@@ -16,7 +16,7 @@ interface Awaited {
 export class ReplyGuard {
   readonly #sent = new RespReader(commandLimits)
   readonly #received = new RespReader(replyLimits)
-  readonly #awaited: Awaited[] = []
+  readonly #awaited: PendingCommand[] = []
   #isSubscribed = false
 
   recordCommands(bytes: Buffer): void {
@@ -49,7 +49,7 @@ function isMessage(reply: RespValue): boolean {
   throw new RedisProtocolError('a message has a wrong form')
 }
 
-function isReplyTo({ command, argument }: Awaited, reply: RespValue): boolean {
+function isReplyTo({ command, argument }: PendingCommand, reply: RespValue): boolean {
   if (reply.kind === 'error') return isRedirectionReadable(reply.text)
   if (reply.kind === 'simple' && reply.text === 'QUEUED') return true
   switch (command) {

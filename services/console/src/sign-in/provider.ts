@@ -83,7 +83,7 @@ const maxUrlCharacters = 4000
 /** How often logout tokens with unknown key ids lead to the provider. A notice that is refused is not repeated. */
 const keysCooldownMs = 1000
 
-interface Known {
+interface DiscoveredProvider {
   readonly client: openid.Configuration
   readonly idTokenKeys: JWTVerifyGetKey
   readonly logoutKeys: JWTVerifyGetKey
@@ -97,9 +97,9 @@ export function createProvider(
 ): Provider {
   const redirectUri = `${consoleUrl}/auth/callback`
   const resource = provider.resource === undefined ? {} : { resource: provider.resource }
-  let known: Promise<Known> | undefined
+  let known: Promise<DiscoveredProvider> | undefined
 
-  async function discover(): Promise<Known> {
+  async function discover(): Promise<DiscoveredProvider> {
     const client = await openid.discovery(
       new URL(provider.issuer),
       provider.clientId,
@@ -124,7 +124,7 @@ export function createProvider(
     }
   }
 
-  async function find(): Promise<Known> {
+  async function find(): Promise<DiscoveredProvider> {
     const before = await known?.catch(() => undefined)
     if (before !== undefined && now() - before.readAt < metadataLifeMs) return before
     known = discover()

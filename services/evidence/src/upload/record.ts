@@ -24,7 +24,7 @@ export interface NewEvidence {
   readonly requestId: string
 }
 
-export interface Recorded<T> {
+export interface RecordedEvidence<T> {
   readonly answer: T
   cleanUp(): Promise<void>
 }
@@ -38,7 +38,7 @@ export async function record<T>(
   { files, details, procedureIds, replaces, uploadId, context, requestId }: NewEvidence,
   tenantQuotaBytes: number | undefined,
   keep: (tx: Tx, receipts: readonly Receipt[]) => Promise<T>,
-): Promise<Recorded<T>> {
+): Promise<RecordedEvidence<T>> {
   const totalBytes = files.reduce((sum, { body }) => sum + body.sizeBytes, 0)
   const outcomes = new Map<PendingBlob, 'recorded' | 'spare'>()
   let mayBeRecorded = false

@@ -1,5 +1,12 @@
 import { type Receipt, maxFilesAtOnce, reviseEvidence, uploadEvidence, uploadEvidenceForm } from '@postern/contracts'
-import { type App, type Keeping, type RequestInfo, contractRoute, discardRest, problem } from '@postern/service-kit'
+import {
+  type App,
+  type AnswerKeeper,
+  type RequestInfo,
+  contractRoute,
+  discardRest,
+  problem,
+} from '@postern/service-kit'
 import { parseAssertion } from '@postern/signed-context'
 import type { Config } from '../config.ts'
 import type { Deps } from '../deps.ts'
@@ -15,7 +22,7 @@ import { type ParsedUpload, type UploadQuery, patienceMs, parseUpload } from './
 
 type Parts = Pick<Deps, 'db' | 'blobs' | 'receipts' | 'scanner' | 'universe' | 'now' | 'cleanup'>
 type Limits = Pick<Config, 'allowedTypes' | 'maxFileBytes' | 'stallMs' | 'tenantQuotaBytes'>
-type Request = Pick<RequestInfo, 'raw' | 'context' | 'requestId' | 'log'> & Pick<Keeping, 'keep'>
+type Request = Pick<RequestInfo, 'raw' | 'context' | 'requestId' | 'log'> & Pick<AnswerKeeper, 'keep'>
 type DescribedRequest = Request & { readonly query: UploadQuery }
 
 export function uploadRoutes(app: App, deps: Parts, limits: Limits): void {

@@ -37,7 +37,9 @@ export interface UploadHead {
 const mediaType = /^[\w!#$&^.+-]{1,80}\/[\w!#$&^.+-]{1,80}(?:\s*;[\x20-\x7e]{0,160})?$/
 const maxContentTypeLength = 255
 
-type Judged<T> = ({ readonly accepted: true } & T) | { readonly accepted: false; readonly refusal: UploadRefusal }
+type UploadVerdict<T> =
+  | ({ readonly accepted: true } & T)
+  | { readonly accepted: false; readonly refusal: UploadRefusal }
 
 function refuse(refusal: UploadRefusal): { readonly accepted: false; readonly refusal: UploadRefusal } {
   return { accepted: false, refusal }
@@ -46,7 +48,10 @@ function refuse(refusal: UploadRefusal): { readonly accepted: false; readonly re
 /** For boundaries, heads and metadata. */
 const besideFilesBytes = 1024 * 1024
 
-export function judgeMultipartHead(head: UploadHead, maxBytes: number): Judged<{ readonly contentLength?: number }> {
+export function judgeMultipartHead(
+  head: UploadHead,
+  maxBytes: number,
+): UploadVerdict<{ readonly contentLength?: number }> {
   for (const [header, value] of digestsOf(head)) {
     if (value === undefined) continue
     const reason = 'is not checked for multipart/form-data: give sha256 in metadata'
@@ -62,7 +67,7 @@ function digestsOf(head: UploadHead): readonly (readonly [DigestHeader, string |
   ]
 }
 
-function judgeBodyHead(head: UploadHead, maxBytes: number): Judged<{ readonly contentLength?: number }> {
+function judgeBodyHead(head: UploadHead, maxBytes: number): UploadVerdict<{ readonly contentLength?: number }> {
   const contentLength = head.contentLength === undefined ? undefined : Number(head.contentLength)
   if (contentLength !== undefined && contentLength > maxBytes) return refuse({ why: 'too_large' })
   // The stored bytes must be the file, not a compressed form.
@@ -71,7 +76,7 @@ function judgeBodyHead(head: UploadHead, maxBytes: number): Judged<{ readonly co
   return { accepted: true, ...(contentLength === undefined ? {} : { contentLength }) }
 }
 
-export function judgeFile(fileName: string, contentType: string, allowed?: AllowedTypes): Judged<unknown> {
+export function judgeFile(fileName: string, contentType: string, allowed?: AllowedTypes): UploadVerdict<unknown> {
   if (contentType.length > maxContentTypeLength || !mediaType.test(contentType)) return refuse({ why: 'content_type' })
   const kind: FileKind = judgeDeclared(fileName, contentType, allowed)
   return kind.accepted ? { accepted: true } : refuse({ why: 'kind', reason: kind.reason })
@@ -81,7 +86,7 @@ export function judgeHead(
   head: UploadHead,
   maxBytes: number,
   allowed?: AllowedTypes,
-): Judged<{ readonly declared: DeclaredUpload; readonly fileName: string }> {
+): UploadVerdict<{ readonly declared: DeclaredUpload; readonly fileName: string }> {
   const body = judgeBodyHead(head, maxBytes)
   if (!body.accepted) return body
   const { fileName, contentType = 'application/octet-stream' } = head

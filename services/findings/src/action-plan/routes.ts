@@ -12,7 +12,7 @@ import {
 import {
   type App,
   type ContractInput,
-  type Place,
+  type PageStart,
   contractRoute,
   patchRoute,
   problem,
@@ -77,7 +77,7 @@ export function actionPlanRoutes(
     exportBatch: 250,
     mark: findFeedMark,
     key: ({ query }: { readonly query: ListQuery }) => actionPlanList.keySchema(query.sort),
-    list: async (tx: Tx, { filter, sort }: List, place: Place<Key>) =>
+    list: async (tx: Tx, { filter, sort }: List, place: PageStart<Key>) =>
       await listActionPlans(tx, filter, { sort, ...place }),
     count: async (tx: Tx, { filter }: List) => await countActionPlans(tx, filter),
     keyOf: (row: StoredPlan, { sort }: List) => actionPlanList.keyOf(row, sort),

@@ -91,7 +91,7 @@ function validItems<Item>(items: readonly ParsedItem<Item>[]): Item[] {
   return items.slice(0, maxBulkItems).flatMap((own) => (own.ok ? [own.item] : []))
 }
 
-interface Applying {
+interface BulkContext {
   readonly actor: CreatedBy
   readonly assertKnown: ReferenceCheck
 }
@@ -99,7 +99,7 @@ interface Applying {
 async function applyFinding(
   tx: Tx,
   item: FindingBulkItem,
-  { actor, today, assertKnown }: Applying & { readonly today: string },
+  { actor, today, assertKnown }: BulkContext & { readonly today: string },
 ): Promise<AppliedItem> {
   requireItemVersion(item)
   const { id, version, status, ...fields } = item
@@ -128,7 +128,7 @@ async function applyFinding(
   return { isNew: false, resource: opened.finding, drafts: [...changed.drafts, ...opened.drafts] }
 }
 
-async function applyPlan(tx: Tx, item: ActionPlanBulkItem, { actor, assertKnown }: Applying): Promise<AppliedItem> {
+async function applyPlan(tx: Tx, item: ActionPlanBulkItem, { actor, assertKnown }: BulkContext): Promise<AppliedItem> {
   requireItemVersion(item)
   const { id, version, finding: named, ...patch } = item
   const address = addressOf(item)

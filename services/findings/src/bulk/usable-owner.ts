@@ -2,12 +2,12 @@ import { type BulkResult, type ParsedItem, type PersonPatch, addressAsName, isEm
 
 export type BulkWarnings = NonNullable<BulkResult['warnings']>
 
-interface Owned {
+interface OwnedItem {
   readonly owner?: PersonPatch | null | undefined
 }
 
 /** If an owner has no other member, the address becomes the name. */
-export function withUsableOwners<Item extends Owned>(
+export function withUsableOwners<Item extends OwnedItem>(
   sent: readonly ParsedItem<Item>[],
 ): { readonly items: readonly ParsedItem<Item>[]; readonly warnings: ReadonlyMap<number, BulkWarnings> } {
   const warnings = new Map<number, BulkWarnings>()

@@ -11,7 +11,7 @@ import {
 import {
   type App,
   type ContractInput,
-  type Place,
+  type PageStart,
   contractRoute,
   patchRoute,
   problem,
@@ -78,7 +78,7 @@ export function recommendationRoutes(
     exportBatch: 250,
     mark: findFeedMark,
     key: ({ query }: { readonly query: ListQuery }) => recommendationList.keySchema(query.sort),
-    list: async (tx: Tx, { filter, sort }: List, place: Place<Key>) =>
+    list: async (tx: Tx, { filter, sort }: List, place: PageStart<Key>) =>
       await listRecommendations(tx, filter, { sort, ...place }),
     count: async (tx: Tx, { filter }: List) => await countRecommendations(tx, filter),
     keyOf: (row: Recommendation, { sort }: List) => recommendationList.keyOf(row, sort),

@@ -6,20 +6,20 @@ import { invalidContent } from '../request.ts'
 import { isAddress, isId } from './resolve.ts'
 import { type NamingPeople, personMembers } from '../universe/link-people.ts'
 
-interface Naming extends NamingPeople {
+interface ReferenceMembers extends NamingPeople {
   readonly entity_ids?: readonly string[] | undefined
   readonly test_procedure_id?: string | null | undefined
   readonly evidence_refs?: readonly EvidenceRef[] | undefined
 }
 
 /** References that `before` already has may be missing. */
-export type ReferenceCheck = (body: Naming, before?: Naming) => void
+export type ReferenceCheck = (body: ReferenceMembers, before?: ReferenceMembers) => void
 
 /** Throws a 503 problem if a service does not answer. Call it before the transaction. */
 export async function referenceCheck(
   { universe, evidence }: Pick<Deps, 'universe' | 'evidence'>,
   request: Pick<RequestInfo, 'context' | 'requestId'>,
-  bodies: readonly Naming[],
+  bodies: readonly ReferenceMembers[],
 ): Promise<ReferenceCheck> {
   const namedEntities = [...new Set(bodies.flatMap(({ entity_ids: ids = [] }) => ids))]
   const namedProcedures = [...new Set(bodies.flatMap(({ test_procedure_id: id }) => id ?? []))]

@@ -14,12 +14,12 @@ export interface LogEnd {
 /** The sealer gives it its position after the commit. */
 export type WrittenEntry = Omit<LogEntry, 'position'>
 
-export interface Appended {
+export interface AppendedEntries {
   readonly entries: readonly WrittenEntry[]
   readonly signed: SignedEnd | undefined
 }
 
-export async function appendEntries(tx: Tx, actor: CreatedBy, drafts: readonly LogDraft[]): Promise<Appended> {
+export async function appendEntries(tx: Tx, actor: CreatedBy, drafts: readonly LogDraft[]): Promise<AppendedEntries> {
   const findingIds = [...new Set(drafts.map(({ findingId }) => findingId))]
   const [heads, signed, [clock]] = await Promise.all([
     tx.query<HeadRow>(readHeads([findingIds])),

@@ -1,5 +1,5 @@
 import {
-  type AskedAddresses,
+  type RequestedReferences,
   type ReferenceQuery,
   type EntityNamesAnswer,
   type LookupPeopleAnswer,
@@ -31,7 +31,7 @@ export interface Universe {
   /** Up to 1,000 ids, e-mail addresses or names. Undefined if too many people have one of them. */
   identify(request: Request, texts: readonly string[]): Promise<readonly IdentifiedPerson[] | undefined>
   /** Null for what does not exist. */
-  resolve(request: Request, addresses: AskedAddresses): Promise<ResolvedAddresses>
+  resolve(request: Request, addresses: RequestedReferences): Promise<ResolvedAddresses>
   unknown(request: Request, ids: ReferenceQuery): Promise<UnknownReferences>
 }
 

@@ -18,12 +18,12 @@ import type { Clocks } from './clocks.ts'
 import { createBatcher } from './batch-requests.ts'
 
 /** When the request was sent (monotonic); it may have waited before. */
-interface Sent {
+interface SentTime {
   readonly sentMonotonic: number
 }
-export type LookupAnswer = { readonly record: KeyRecord | null; readonly now: number } & Sent
-export type TenantLookupAnswer = z.infer<typeof tenantLookupAnswerSchema> & Sent
-export type PersonLookupAnswer = z.infer<typeof personLookupAnswerSchema> & Sent
+export type LookupAnswer = { readonly record: KeyRecord | null; readonly now: number } & SentTime
+export type TenantLookupAnswer = z.infer<typeof tenantLookupAnswerSchema> & SentTime
+export type PersonLookupAnswer = z.infer<typeof personLookupAnswerSchema> & SentTime
 
 /** Every method rejects without a valid answer in time. */
 export interface KeysClient {
@@ -61,7 +61,7 @@ const maxWaitingSuspects = 512
 /** The content is rejected permanently. */
 export class ContentRefusedError extends Error {}
 
-interface Timed extends Sent {
+interface Timed extends SentTime {
   readonly json: unknown
 }
 

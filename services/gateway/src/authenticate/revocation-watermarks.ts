@@ -1,29 +1,29 @@
 import { type KeyRecord, type Revocation, watermarkTtlMs } from '@postern/contracts/internal'
 import type { Clocks, DatabaseClock } from './clocks.ts'
 
-interface Raised {
+interface RaisedAt {
   /** On the monotonic clock. */
   readonly at: number
   /** Undefined at first. */
   readonly databaseAt: number | undefined
 }
 
-interface KeyWatermark extends Raised {
+interface KeyWatermark extends RaisedAt {
   readonly version: number
   readonly revoked: boolean
 }
 
-interface TenantWatermark extends Raised {
+interface TenantWatermark extends RaisedAt {
   readonly version: number
 }
 
 /** Whether a record is valid after the applied revocations and changes. */
 export type RecordStatus = 'valid' | 'outdated' | 'revoked'
 
-type Judged = Pick<KeyRecord, 'hash' | 'version' | 'tenantId' | 'tenantVersion'>
+type VersionedRecord = Pick<KeyRecord, 'hash' | 'version' | 'tenantId' | 'tenantVersion'>
 
 export interface JudgedEntry {
-  readonly record: Judged
+  readonly record: VersionedRecord
   /** The number of changes at which it was last valid; -1 before. */
   validAt: number
 }
@@ -35,7 +35,7 @@ export interface JudgedEntry {
 export interface RevocationWatermarks {
   apply(revocation: Revocation): void
   isRevoked(hash: string): boolean
-  statusOf(record: Judged): RecordStatus
+  statusOf(record: VersionedRecord): RecordStatus
   /** Rises with every revocation; a valid record stays valid until then. */
   changes(): number
   /** Whether a newer version of the tenant's record is known. */
@@ -56,7 +56,7 @@ export function createRevocationWatermarks(
   const tenants = new Map<string, TenantWatermark>()
   let changes = 0
 
-  function createRaised(): Raised {
+  function createRaised(): RaisedAt {
     return { at: clocks.monotonic(), databaseAt: databaseClock.highest() }
   }
 
@@ -116,7 +116,7 @@ export function recordStatus(
   return status
 }
 
-function pruneWatermarks<T extends Raised>(watermarks: Map<string, T>, now: Raised): void {
+function pruneWatermarks<T extends RaisedAt>(watermarks: Map<string, T>, now: RaisedAt): void {
   for (const [id, watermark] of watermarks) {
     if (isOver(watermark, now)) watermarks.delete(id)
     // Raised before the database's clock was known, so its time counts from now.
@@ -128,7 +128,7 @@ function pruneWatermarks<T extends Raised>(watermarks: Map<string, T>, now: Rais
  * INVARIANT: a record expires by the database's clock before its watermark is deleted. Uses that clock's highest time:
  * after it is set back, old records become fresh again.
  */
-function isOver({ at, databaseAt }: Raised, now: Raised): boolean {
+function isOver({ at, databaseAt }: RaisedAt, now: RaisedAt): boolean {
   if (at >= now.at - watermarkTtlMs) return false
   if (databaseAt === undefined || now.databaseAt === undefined) return databaseAt === now.databaseAt
   return databaseAt < now.databaseAt - watermarkTtlMs

@@ -1,7 +1,7 @@
 import { generateKey } from '@postern/api-key'
 import { describe, expect, test } from 'vitest'
 import {
-  type Ruling,
+  type RuleResult,
   decideAddresses,
   decideChange,
   decideExpiry,
@@ -14,7 +14,7 @@ const dayMs = 86_400_000
 const now = new Date('2026-03-01T12:00:00.000Z')
 const inDays = (days: number) => new Date(now.valueOf() + days * dayMs)
 
-function pointersOf(ruling: Ruling<unknown>) {
+function pointersOf(ruling: RuleResult<unknown>) {
   return ruling.ok ? [] : ruling.errors.map(({ pointer }) => pointer)
 }
 

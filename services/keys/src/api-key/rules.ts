@@ -9,15 +9,15 @@ const choiceDays = { '30d': 30, '90d': 90, '1y': 365 } as const
 
 const maxOverlapMs = 7 * dayMs
 
-export type Ruling<T> =
+export type RuleResult<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly errors: readonly InputError[] }
 
-function allow<T>(value: T): Ruling<T> {
+function allow<T>(value: T): RuleResult<T> {
   return { ok: true, value }
 }
 
-function refuse(pointer: string, code: string, detail: string): Ruling<never> {
+function refuse(pointer: string, code: string, detail: string): RuleResult<never> {
   return { ok: false, errors: [{ pointer, code, detail }] }
 }
 
@@ -31,7 +31,7 @@ export interface LifeRequest {
 }
 
 /** Returns the expiry, which must be in the future and within the tenant's maximum. */
-export function decideExpiry({ choice, expiresAt, now, maxKeyDays }: LifeRequest): Ruling<Date> {
+export function decideExpiry({ choice, expiresAt, now, maxKeyDays }: LifeRequest): RuleResult<Date> {
   const latest = now.valueOf() + maxKeyDays * dayMs
   if (choice !== 'custom') {
     const expiry = now.valueOf() + choiceDays[choice] * dayMs
@@ -51,7 +51,7 @@ export function decideSuccessorExpiry(
     readonly choice: keyof typeof choiceDays | undefined
     readonly lifetimeMs: number
   },
-): Ruling<Date> {
+): RuleResult<Date> {
   const { choice, lifetimeMs, now, maxKeyDays } = request
   if (choice !== undefined) return decideExpiry({ choice, expiresAt: undefined, now, maxKeyDays })
   return allow(new Date(now.valueOf() + Math.min(lifetimeMs, maxKeyDays * dayMs)))
@@ -64,14 +64,14 @@ function toTooLongFault(maxKeyDays: number): string {
 const unitMs = { s: 1000, m: 60_000, h: 3_600_000, d: dayMs } as const
 
 /** Returns the overlap of a rotation in milliseconds. The contract has validated the text. */
-export function decideOverlap(overlap: string): Ruling<number> {
+export function decideOverlap(overlap: string): RuleResult<number> {
   const [, count = '', unit = ''] = /^(\d{1,4})([smhd])$/.exec(overlap) ?? []
   const ms = unit === 's' || unit === 'm' || unit === 'h' || unit === 'd' ? Number(count) * unitMs[unit] : Number.NaN
   return ms >= 0 && ms <= maxOverlapMs ? allow(ms) : refuse('/overlap', 'too_long', 'must be at most 7 days (7d)')
 }
 
 /** Returns the list in canonical form, without duplicates. */
-export function decideAddresses(given: readonly string[], pointer = '/allowed_addresses'): Ruling<string[]> {
+export function decideAddresses(given: readonly string[], pointer = '/allowed_addresses'): RuleResult<string[]> {
   const errors: InputError[] = []
   const ranges = new Set<string>()
   for (const [place, text] of given.entries()) {
@@ -90,7 +90,10 @@ export function decideAddresses(given: readonly string[], pointer = '/allowed_ad
 }
 
 /** Rejects addresses outside the networks that the tenant requires. */
-export function decideRequired(addresses: readonly string[], required: readonly string[]): Ruling<readonly string[]> {
+export function decideRequired(
+  addresses: readonly string[],
+  required: readonly string[],
+): RuleResult<readonly string[]> {
   if (required.length === 0) return allow(addresses)
   const networks = required.join(', ')
   if (addresses.length === 0) {
@@ -115,7 +118,10 @@ export function decideRequired(addresses: readonly string[], required: readonly 
 }
 
 /** Rejects wildcards if the tenant's policy forbids them. */
-export function decideScopes<T extends string>(scopes: readonly T[], forbidWildcards: boolean): Ruling<readonly T[]> {
+export function decideScopes<T extends string>(
+  scopes: readonly T[],
+  forbidWildcards: boolean,
+): RuleResult<readonly T[]> {
   const errors = scopes.flatMap((scope, place): InputError[] =>
     forbidWildcards && scope.includes('*')
       ? [
@@ -131,7 +137,7 @@ export function decideScopes<T extends string>(scopes: readonly T[], forbidWildc
 }
 
 /** Rejects a missing owner if the tenant's policy requires one. */
-export function decideOwner(owner: Mutable['owner'], requireOwner: boolean): Ruling<Mutable['owner']> {
+export function decideOwner(owner: Mutable['owner'], requireOwner: boolean): RuleResult<Mutable['owner']> {
   return owner === null && requireOwner
     ? refuse('/owner', 'required', 'must name a person or a team, because this tenant requires an owner')
     : allow(owner)
@@ -140,7 +146,7 @@ export function decideOwner(owner: Mutable['owner'], requireOwner: boolean): Rul
 const keyInText = /postern_[0-9A-Za-z]{49}/
 
 /** Rejects a text with a key: labels and reasons are stored and shown, and people paste keys into them. */
-export function decideText(pointer: string, text: string): Ruling<string> {
+export function decideText(pointer: string, text: string): RuleResult<string> {
   return keyInText.test(text)
     ? refuse(pointer, 'holds_key', 'must not contain a key; use its last four characters to identify it')
     : allow(text)

@@ -10,7 +10,7 @@ import {
 import type { Tx } from '@postern/tenant-db'
 
 /** `readAt` is on the database clock (epoch ms). */
-export interface Found<T> {
+export interface LookupResult<T> {
   readonly record: T | undefined
   readonly now: number
 }
@@ -51,7 +51,7 @@ function withoutNull({ limitId, ...record }: Record<string, unknown>): Record<st
   return limitId === null ? record : { ...record, limitId }
 }
 
-export async function findKeyRecord(tx: Tx, hash: string): Promise<Found<KeyRecord>> {
+export async function findKeyRecord(tx: Tx, hash: string): Promise<LookupResult<KeyRecord>> {
   const { records, now } = await findKeyRecords(tx, [hash])
   return { record: records[0], now }
 }
@@ -60,7 +60,7 @@ export async function findKeyRecord(tx: Tx, hash: string): Promise<Found<KeyReco
 export async function findTenantRecord(
   tx: Tx,
   wanted: { readonly tenantId: string } | { readonly slug: string },
-): Promise<Found<TenantRecord>> {
+): Promise<LookupResult<TenantRecord>> {
   const [tenantId, slug] = 'slug' in wanted ? [null, wanted.slug] : [wanted.tenantId, null]
   const [row] = await tx.query<Record<string, unknown> & { tenantName: string | null; now: number }>({
     name: 'keys_find_tenant_record',

@@ -30,18 +30,18 @@ export function runEventRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   })
 }
 
-interface Seen {
+interface RunSnapshot {
   readonly run: Run
   readonly revision: number
 }
 
 async function* follow(
-  first: Seen,
-  look: () => Promise<Seen | undefined>,
+  first: RunSnapshot,
+  look: () => Promise<RunSnapshot | undefined>,
   signal: AbortSignal,
 ): AsyncGenerator<string> {
   const endsAt = performance.now() + streamMs
-  let seen: Seen = first
+  let seen: RunSnapshot = first
   let saidAt = performance.now()
   yield `retry: 1000\n\n${eventOf(seen)}`
   while (!isOver(seen.run) && performance.now() < endsAt) {
@@ -68,6 +68,6 @@ function isOver({ status }: Run): boolean {
   return isFinal(status) || status === 'needs_approval'
 }
 
-function eventOf({ run, revision }: Seen): string {
+function eventOf({ run, revision }: RunSnapshot): string {
   return `id: ${revision}\nevent: run\ndata: ${JSON.stringify(run)}\n\n`
 }

@@ -19,13 +19,13 @@ import {
 import { type App, contractRoute, problem } from '@postern/service-kit'
 import { type Attribute, type ResourceSchema, enterpriseSchema, groupSchema, userSchema } from './attributes.ts'
 import { listOf } from './answer.ts'
-import type { Locate } from './locate.ts'
+import type { UrlOfPath } from './locate.ts'
 
 type Json = string | number | boolean | null | Json[] | { [name: string]: Json }
 type Description = { [name: string]: Json }
 
 /** Discovery (RFC 7644, section 4). */
-export function scimDescriptionRoutes(app: App, { locate }: { readonly locate: Locate }): void {
+export function scimDescriptionRoutes(app: App, { locate }: { readonly locate: UrlOfPath }): void {
   const types = resourceTypes(locate)
   const schemas = [userSchema, groupSchema, enterpriseSchema].map((schema) => describe(schema, locate))
 
@@ -59,7 +59,7 @@ function findNamed(list: readonly Description[], id: string): Description {
   return found
 }
 
-const serviceConfig = (locate: Locate): Description => ({
+const serviceConfig = (locate: UrlOfPath): Description => ({
   schemas: ['urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfig'],
   patch: { supported: true },
   bulk: { supported: false, maxOperations: 0, maxPayloadSize: 0 },
@@ -78,7 +78,7 @@ const serviceConfig = (locate: Locate): Description => ({
   meta: { resourceType: 'ServiceProviderConfig', location: locate('/ServiceProviderConfig') },
 })
 
-const resourceTypes = (locate: Locate): Description[] => [
+const resourceTypes = (locate: UrlOfPath): Description[] => [
   { ...userType, meta: { resourceType: 'ResourceType', location: locate('/ResourceTypes/User') } },
   { ...groupType, meta: { resourceType: 'ResourceType', location: locate('/ResourceTypes/Group') } },
 ]
@@ -100,7 +100,7 @@ const groupType: Description = {
   schema: groupUrn,
 }
 
-function describe({ urn, name, description, attributes }: ResourceSchema, locate: Locate): Description {
+function describe({ urn, name, description, attributes }: ResourceSchema, locate: UrlOfPath): Description {
   return {
     schemas: ['urn:ietf:params:scim:schemas:core:2.0:Schema'],
     id: urn,

@@ -32,7 +32,7 @@ import {
   updateGroup,
   limitByMembers,
 } from './group-store.ts'
-import type { Locate } from './locate.ts'
+import type { UrlOfPath } from './locate.ts'
 import { type GroupStep, stepsOf } from './patch-group.ts'
 import { type Tx, sqlError, touchGroupsOf } from './store.ts'
 
@@ -103,7 +103,7 @@ export async function listWholeGroups(
   condition: Condition,
   page: { readonly offset: number; readonly limit: number },
   query: Projection,
-  locate: Locate,
+  locate: UrlOfPath,
 ): Promise<{ readonly total: number; readonly groups: readonly ScimGroup[] }> {
   const { total, groups: found } = await listGroups(tx, condition, page)
   const isBrief = isLeftOut('members', query)
@@ -127,7 +127,12 @@ async function lockUnlessChanged(tx: Tx, { params, raw }: Pick<Input, 'params' |
   return before
 }
 
-async function change(db: Deps['db'], locate: Locate, input: Input, steps: readonly GroupStep[]): Promise<ScimGroup> {
+async function change(
+  db: Deps['db'],
+  locate: UrlOfPath,
+  input: Input,
+  steps: readonly GroupStep[],
+): Promise<ScimGroup> {
   const written = db.write(input.context, async (tx) => {
     const before = await lockUnlessChanged(tx, input)
     let names = { displayName: before.displayName, externalId: before.externalId ?? undefined }
@@ -179,14 +184,14 @@ async function applyMemberStep(
   return left + added
 }
 
-async function read(tx: Tx, id: string, query: Projection, locate: Locate): Promise<ScimGroup> {
+async function read(tx: Tx, id: string, query: Projection, locate: UrlOfPath): Promise<ScimGroup> {
   const group = await findGroup(tx, id)
   if (group === undefined) throw new Error('the group does not exist')
   const members = await listMembers(tx, isLeftOut('members', query) ? [] : [id])
   return present(group, members.get(id) ?? [], locate)
 }
 
-function present(group: StoredGroup, members: readonly Member[], locate: Locate): ScimGroup {
+function present(group: StoredGroup, members: readonly Member[], locate: UrlOfPath): ScimGroup {
   const { id, displayName, externalId, createdAt, updatedAt } = group
   return {
     schemas: [groupUrn],

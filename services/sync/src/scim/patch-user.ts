@@ -20,7 +20,7 @@ const notKept: ReadonlySet<string> = new Set([
   'x509certificates',
 ])
 
-interface Place {
+interface ResolvedPath {
   readonly path: string
   readonly root: string
   readonly isExtension: boolean
@@ -66,9 +66,9 @@ interface Operation {
   readonly value?: unknown
 }
 
-interface Resolved {
+interface ResolvedOperation {
   readonly operation: ScimPatchOperation
-  readonly place: Place
+  readonly place: ResolvedPath
 }
 
 /** Marks the values that a filter selects while the library runs. No attribute has this name. */
@@ -80,7 +80,7 @@ const markName = 'posternSelected'
  */
 function markSelected<T extends UserContent>(
   resource: T,
-  { operation, place: { filter, root, isExtension, part } }: Resolved,
+  { operation, place: { filter, root, isExtension, part } }: ResolvedOperation,
 ): { readonly marked: T; readonly operation: ScimPatchOperation | undefined } {
   if (filter === undefined || isExtension) return { marked: resource, operation }
   const meant = new Set(entriesOf(resource, root).filter((entry) => isSelected(entry, filter)))
@@ -90,7 +90,7 @@ function markSelected<T extends UserContent>(
   return { marked: { ...resource, [root]: entries }, operation: { ...operation, path } }
 }
 
-function resolve(operation: Operation, resource: UserContent): Resolved[] {
+function resolve(operation: Operation, resource: UserContent): ResolvedOperation[] {
   const op = operation.op.toLowerCase()
   const { path, value } = operation
   if (op === 'remove') return resolveRemoval(operation, resource)
@@ -111,7 +111,7 @@ function resolve(operation: Operation, resource: UserContent): Resolved[] {
   })
 }
 
-function resolveRemoval({ path, value }: Operation, resource: UserContent): Resolved[] {
+function resolveRemoval({ path, value }: Operation, resource: UserContent): ResolvedOperation[] {
   if (path === undefined) throw patchProblem('noTarget', 'a removal needs a path')
   if (path.toLowerCase() === enterpriseUrn.toLowerCase()) {
     const extension = resource[enterpriseUrn]
@@ -232,12 +232,12 @@ function isPrimary({ primary }: Readonly<Record<string, unknown>>): boolean {
 }
 
 /** Null removes the attribute. A manager may be only an id. */
-function assign(op: string, place: Place, value: unknown): Resolved {
+function assign(op: string, place: ResolvedPath, value: unknown): ResolvedOperation {
   return { operation: operationOf(op, place, inNamesOfParts(place, value)), place }
 }
 
 /** Corrects the case of names, because the library would add a second member. */
-function inNamesOfParts(place: Place, value: unknown): unknown {
+function inNamesOfParts(place: ResolvedPath, value: unknown): unknown {
   const { attribute, part } = place
   if (Array.isArray(value)) return value.map((each: unknown) => inNamesOfParts(place, each))
   if (attribute.parts === undefined || part !== undefined || !isRecord(value)) return value
@@ -246,7 +246,7 @@ function inNamesOfParts(place: Place, value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [find(parts, name)?.name ?? name, inner]))
 }
 
-function operationOf(op: string, place: Place, given: unknown): ScimPatchOperation {
+function operationOf(op: string, place: ResolvedPath, given: unknown): ScimPatchOperation {
   const value = place.filter !== undefined && place.part === undefined ? oneOf(given) : given
   if (place.attribute.name === 'active' && value === '')
     throw patchProblem('invalidValue', 'active must be true or false')
@@ -270,7 +270,7 @@ function oneOf(given: unknown): unknown {
   return one
 }
 
-function managerOf(op: string, { path }: Place, value: unknown): ScimPatchOperation {
+function managerOf(op: string, { path }: ResolvedPath, value: unknown): ScimPatchOperation {
   const [one, ...others] = Array.isArray(value) ? value : [value]
   if (others.length > 0) throw patchProblem('invalidValue', 'a user can have only one manager')
   if (typeof one === 'string' || typeof one === 'number')
@@ -281,7 +281,7 @@ function managerOf(op: string, { path }: Place, value: unknown): ScimPatchOperat
   return { op: op === 'add' ? 'add' : 'replace', path, value: one }
 }
 
-function isPresent({ root, isExtension, attribute }: Place, resource: UserContent): boolean {
+function isPresent({ root, isExtension, attribute }: ResolvedPath, resource: UserContent): boolean {
   if (!isExtension) return resource[root] !== undefined
   const extension = resource[enterpriseUrn]
   return isRecord(extension) && extension[attribute.name] !== undefined
@@ -291,7 +291,7 @@ function isPresent({ root, isExtension, attribute }: Place, resource: UserConten
  * Undefined for an attribute that is not stored. Throws `invalidPath` for an unknown attribute, unless
  * `ignoresUnknown`.
  */
-function placeOf(path: string, { ignoresUnknown = false } = {}): Place | undefined {
+function placeOf(path: string, { ignoresUnknown = false } = {}): ResolvedPath | undefined {
   const bracket = path.indexOf('[')
   const close = path.lastIndexOf(']')
   if (bracket !== -1 && close < bracket) throw unknownPathProblem(path)

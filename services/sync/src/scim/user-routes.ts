@@ -17,7 +17,7 @@ import type { Deps } from '../deps.ts'
 import { type ListQuery, listOf, pageOf, project, queryOf } from './answer.ts'
 import { readUser } from './content.ts'
 import { type Condition, toCondition } from './filter.ts'
-import type { Locate } from './locate.ts'
+import type { UrlOfPath } from './locate.ts'
 import { patchUser } from './patch-user.ts'
 import { type StoredUser, findUser, listUsers, userFilters } from './store.ts'
 import { etagOf, writeUser } from './write-user.ts'
@@ -120,7 +120,7 @@ export async function listUsersThatFit(
   }
 }
 
-export function presentUser(user: StoredUser, locate: Locate): ScimUser {
+export function presentUser(user: StoredUser, locate: UrlOfPath): ScimUser {
   const { id, content, createdAt, updatedAt } = user
   return scimUserSchema.parse({
     schemas: [userUrn, ...(content[enterpriseUrn] === undefined ? [] : [enterpriseUrn])],

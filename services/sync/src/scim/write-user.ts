@@ -162,7 +162,7 @@ function personOfNew(user: User | undefined): PushedPerson {
   return personOf(facts.externalId ?? facts.userName, facts)
 }
 
-type Kept<T> = { readonly done: true; readonly value: T } | { readonly done: false }
+type StoreOutcome<T> = { readonly done: true; readonly value: T } | { readonly done: false }
 
 async function keepUser<T>(
   parts: Parts,
@@ -170,10 +170,10 @@ async function keepUser<T>(
   plan: Plan,
   keep: (tx: Tx, user: StoredUser | undefined) => Promise<T>,
   hasPushed: boolean,
-): Promise<Kept<T>> {
+): Promise<StoreOutcome<T>> {
   const { before, after, id, personKey } = plan
   try {
-    return await parts.db.write(request.context, async (tx): Promise<Kept<T>> => {
+    return await parts.db.write(request.context, async (tx): Promise<StoreOutcome<T>> => {
       if (after === undefined || before === undefined) {
         if (after !== undefined) await insertUser(tx, id, personKey, rowOf(after))
         else if (before !== undefined && !(await deleteUser(tx, before.id, before.version))) return { done: false }

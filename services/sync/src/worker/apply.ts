@@ -23,7 +23,7 @@ export async function assertNotStale(lease: RunLease, imports: Imports): Promise
   }
 }
 
-export interface Applying {
+export interface ApplyOptions {
   readonly signal: AbortSignal
   /** Pauses before each retry of a request to the universe, in milliseconds. */
   readonly pausesMs?: readonly number[] | undefined
@@ -36,7 +36,7 @@ export const usualPausesMs = [1000, 2000, 4000]
 export async function applyChanges(
   lease: RunLease,
   imports: Imports,
-  { signal, pausesMs = usualPausesMs }: Applying,
+  { signal, pausesMs = usualPausesMs }: ApplyOptions,
 ): Promise<void> {
   const { connector } = lease
   const next = async (): Promise<ApplyImportAnswer> => {

@@ -5,7 +5,7 @@ import type { Imports } from '../import/imports.ts'
 import { type RowError, countErrorsLeft, insertErrors } from '../run/error-store.ts'
 import { breachesOf } from '../run/rules.ts'
 import { type RunLease, RunRefusedError } from './run-lease.ts'
-import type { Staged } from './read-source.ts'
+import type { StagedCounts } from './read-source.ts'
 import { recordOutcome } from './store.ts'
 
 /**
@@ -54,7 +54,7 @@ export async function decidePlan(
   lease: RunLease,
   imports: Imports,
   plan: ImportPlan,
-  { fetched, unsent }: Staged,
+  { fetched, unsent }: StagedCounts,
 ): Promise<number> {
   const { connector, run } = lease
   const { missing_policy: policy, safety } = connector

@@ -56,7 +56,7 @@ interface Staging {
   readonly isFirst: boolean
 }
 
-export interface Staged {
+export interface StagedCounts {
   readonly fetched: number
   /** Rows that were not sent, because their hash is known. */
   readonly unsent: number
@@ -69,7 +69,7 @@ export async function stageSource(
   source: SourceType,
   context: Omit<SourceContext<unknown>, 'upload'>,
   { rules, known, isFirst: isFirstRun }: Staging,
-): Promise<Staged> {
+): Promise<StagedCounts> {
   const mapping = rulesOfAttributes(rulesInNames(lease.connector.mapping, source), source.attributesOf(context.config))
   const reader = createRowReader(mapping, rules, known)
   const upload =

@@ -56,7 +56,7 @@ export async function listUnknownEntities(
   return await tx.query(unknownEntities([runId, maxFaults]))
 }
 
-export interface Applied {
+export interface PushOutcome {
   readonly created: number
   readonly updated: number
   readonly deactivated: number
@@ -65,7 +65,7 @@ export interface Applied {
 }
 
 /** A full push deactivates missing nodes. */
-export async function applyNodes(tx: Tx, hierarchy: OpenHierarchy, rows: number): Promise<Applied> {
+export async function applyNodes(tx: Tx, hierarchy: OpenHierarchy, rows: number): Promise<PushOutcome> {
   const { id, runId, next, mode } = hierarchy
   let created = 0
   for (let start = 0; start < rows; start += rowsAtOnce) {
@@ -73,7 +73,7 @@ export async function applyNodes(tx: Tx, hierarchy: OpenHierarchy, rows: number)
   }
   const updated = await tx.execute(updateKnown([runId, id, next]))
   const deactivated = mode === 'full' ? await tx.execute(deactivateAbsent([runId, id, next])) : 0
-  let misplaced: Applied['misplaced'] = []
+  let misplaced: PushOutcome['misplaced'] = []
   if (created + updated > 0) {
     const [placed] = await tx.query<{ is_tree: boolean }>(place([id, next, maxNodeDepth]))
     if (placed?.is_tree !== true) misplaced = await tx.query(misplacedRows([id, runId, maxNodeDepth, maxFaults]))

@@ -15,21 +15,21 @@ export async function listUnknownPeople(tx: Tx, ids: readonly string[]): Promise
 
 /** One id per address, in order; null if missing. */
 export async function findEntityIds(tx: Tx, addresses: readonly ResourceAddress[]): Promise<(string | null)[]> {
-  return idsOf(addresses, await tx.query<Addressed>(entitiesAt(addressLists(addresses))))
+  return idsOf(addresses, await tx.query<ReferencedRow>(entitiesAt(addressLists(addresses))))
 }
 
 /** One id per address, in order; null if missing. */
 export async function findTestProcedureIds(tx: Tx, addresses: readonly ResourceAddress[]): Promise<(string | null)[]> {
-  return idsOf(addresses, await tx.query<Addressed>(testProceduresAt(addressLists(addresses))))
+  return idsOf(addresses, await tx.query<ReferencedRow>(testProceduresAt(addressLists(addresses))))
 }
 
-interface Addressed {
+interface ReferencedRow {
   readonly id: string
   readonly reference: string
   readonly external_id: string | null
 }
 
-function idsOf(addresses: readonly ResourceAddress[], rows: readonly Addressed[]): (string | null)[] {
+function idsOf(addresses: readonly ResourceAddress[], rows: readonly ReferencedRow[]): (string | null)[] {
   const byReference = new Map(rows.map((row) => [row.reference, row.id]))
   const byExternalId = new Map(rows.map((row) => [row.external_id, row.id]))
   const ids = new Set(rows.map(({ id }) => id))

@@ -17,7 +17,7 @@ export function isForOtherRoles(error: unknown): boolean {
 }
 
 /** No valid response: no network, a proxy, or a starting server. */
-export class NoAnswer extends Error {
+export class NoAnswerError extends Error {
   override readonly name = 'NoAnswer'
 }
 
@@ -66,7 +66,7 @@ export async function request<T>(path: string, options: RequestOptions = {}): Pr
   const response = await ask(path, options)
   const body = await parse<T>(response).catch((error: unknown) => {
     if (options.signal?.aborted) throw error
-    throw new NoAnswer('The response of the server was incomplete. Try again.', { cause: error })
+    throw new NoAnswerError('The response of the server was incomplete. Try again.', { cause: error })
   })
   return { body, headers: response.headers }
 }
@@ -101,7 +101,7 @@ async function ask(path: string, options: RequestOptions, isRepeated = false): P
     signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
   }).catch((error: unknown) => {
     if (signal?.aborted) throw error
-    throw new NoAnswer(
+    throw new NoAnswerError(
       limit.aborted
         ? `The server did not answer within ${limitMs / 1000} seconds. Try again in a moment.`
         : 'The server cannot be reached. Check the connection and try again.',
@@ -117,7 +117,7 @@ async function ask(path: string, options: RequestOptions, isRepeated = false): P
   if (!isRepeated && (await readSessionAgain())) return await ask(path, options, true)
   const detail = 'The session may have changed in another tab. Copy what you need and reload this page.'
   // Not a rejection of the request, so shown data stays.
-  if (method === 'GET') throw new NoAnswer(detail, { cause: problem })
+  if (method === 'GET') throw new NoAnswerError(detail, { cause: problem })
   throw new ApiProblem({ ...problem.problem, detail })
 }
 
@@ -128,6 +128,6 @@ async function parse<T>(response: Response): Promise<T> {
 async function problemOf(response: Response): Promise<Error> {
   const type = response.headers.get('content-type') ?? ''
   if (!type.includes('json'))
-    return new NoAnswer(`The server returned ${response.status} without a reason. Try again in a moment.`)
+    return new NoAnswerError(`The server returned ${response.status} without a reason. Try again in a moment.`)
   return new ApiProblem(await parse<ProblemDocument>(response))
 }

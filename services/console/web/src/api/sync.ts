@@ -16,23 +16,23 @@ export type { Connector, ConnectorTest, MappingRule, Run, RunChange, RunError }
 export type NewConnector = CreateConnectorBody
 export type ConnectorChange = UpdateConnectorBody
 
-export interface Some<T> {
+export interface PartialList<T> {
   readonly items: readonly T[]
   readonly hasMore: boolean
 }
 
 type Reading = Pick<RequestOptions, 'signal' | 'isByItself'>
 
-async function readSome<T>(path: string, reading: Reading): Promise<Some<T>> {
+async function readSome<T>(path: string, reading: Reading): Promise<PartialList<T>> {
   const { body, headers } = await request<readonly T[]>(path, reading)
   return { items: body, hasMore: nextPage(headers.get('link')) !== undefined }
 }
 
-export async function listConnectors(reading: Reading): Promise<Some<Connector>> {
+export async function listConnectors(reading: Reading): Promise<PartialList<Connector>> {
   return await readSome('/api/v1/connectors?limit=1000', reading)
 }
 
-export async function listRuns(reading: Reading, key?: string): Promise<Some<Run>> {
+export async function listRuns(reading: Reading, key?: string): Promise<PartialList<Run>> {
   const of = key === undefined ? '' : `&connector=${encodeURIComponent(key)}`
   return await readSome(`/api/v1/sync-runs?limit=50${of}`, reading)
 }
@@ -92,11 +92,11 @@ export function eventsOf(id: string): string {
 
 export const listedChanges = 200
 
-export async function listChanges(id: string, signal: AbortSignal): Promise<Some<RunChange>> {
+export async function listChanges(id: string, signal: AbortSignal): Promise<PartialList<RunChange>> {
   return await readSome(`${pathOf(id)}/changes?limit=${listedChanges}`, { signal })
 }
 
-export async function listRunErrors(id: string, reading: Reading): Promise<Some<RunError>> {
+export async function listRunErrors(id: string, reading: Reading): Promise<PartialList<RunError>> {
   return await readSome(`${pathOf(id)}/errors?limit=200`, reading)
 }
 

@@ -2,7 +2,7 @@ import { useCallback, useState } from 'react'
 import {
   type Connector,
   type Run,
-  type Some,
+  type PartialList,
   type TaggedConnector,
   changeConnector,
   getConnector,
@@ -253,7 +253,7 @@ function Setup({ connector }: { readonly connector: Connector }) {
 
 function useRunsOf(key: string | undefined) {
   const load = useCallback(
-    async (reading: Reading): Promise<Some<Run>> =>
+    async (reading: Reading): Promise<PartialList<Run>> =>
       key === undefined ? { items: [], hasMore: false } : await listRuns(reading, key),
     [key],
   )

@@ -1,6 +1,6 @@
 import { useState } from 'react'
 import { AdminsOnly } from '../keys/admins-only.tsx'
-import { type Connector, type Run, type Some, listConnectors, listRuns } from '../api/sync.ts'
+import { type Connector, type Run, type PartialList, listConnectors, listRuns } from '../api/sync.ts'
 import { Link, navigate } from '../router.tsx'
 import { useSession } from '../shell/session-gate.tsx'
 import { Button } from '../ui/button.tsx'
@@ -20,8 +20,8 @@ export function ConnectorsPage() {
 }
 
 function Connectors() {
-  const runs = useFollowed<Some<Run>>(listRuns, runsEveryMs)
-  const connectors = useFollowed<Some<Connector>>(listConnectors, connectorsEveryMs)
+  const runs = useFollowed<PartialList<Run>>(listRuns, runsEveryMs)
+  const connectors = useFollowed<PartialList<Connector>>(listConnectors, connectorsEveryMs)
   const [toRun, setToRun] = useState<Connector>()
   const now = useNow()
   const found = connectors.resource.state === 'ready' ? connectors.resource.value : undefined

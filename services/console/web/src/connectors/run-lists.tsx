@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useRef } from 'react'
-import { type Run, type RunChange, type RunError, type Some, listChanges, listRunErrors } from '../api/sync.ts'
+import { type Run, type RunChange, type RunError, type PartialList, listChanges, listRunErrors } from '../api/sync.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Failure } from '../ui/notice.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
@@ -9,7 +9,7 @@ import { asSentence, changeCount, isRunning, operationNames } from './words.ts'
 
 export function RunChanges({ run }: { readonly run: Run }) {
   const load = useCallback(async (signal: AbortSignal) => await listChanges(run.id, signal), [run.id])
-  const { resource, reload } = useResource<Some<RunChange>>(load)
+  const { resource, reload } = useResource<PartialList<RunChange>>(load)
   return (
     <section className="card" aria-labelledby="changes-title">
       <h2 id="changes-title">Changes</h2>
@@ -85,7 +85,7 @@ export function RunFaults({ run }: { readonly run: Run }) {
   const load = useCallback(async (reading: Reading) => await listRunErrors(run.id, reading), [run.id])
   const isFollowed = isRunning(run)
   const everyMs = useCallback(() => (isFollowed ? readEveryMs : undefined), [isFollowed])
-  const { resource, reload } = useFollowed<Some<RunError>>(load, everyMs)
+  const { resource, reload } = useFollowed<PartialList<RunError>>(load, everyMs)
   const hasInvalid = run.counts.invalid > 0
   const stage = `${run.status} ${run.attempt} ${run.counts.invalid} ${run.details_cleared_at ?? ''}`
   const shownStage = useRef(stage)

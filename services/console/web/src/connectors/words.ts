@@ -1,4 +1,4 @@
-import type { Connector, Run, RunChange, Some } from '../api/sync.ts'
+import type { Connector, Run, RunChange, PartialList } from '../api/sync.ts'
 import type { Tone } from '../ui/badge.tsx'
 
 export const datasetNames: Readonly<Record<Connector['dataset'], string>> = {
@@ -71,7 +71,7 @@ export function isRunning({ status }: Run): boolean {
 
 export const connectorsEveryMs = () => 15_000
 
-export function runsEveryMs({ items }: Some<Run>): number {
+export function runsEveryMs({ items }: PartialList<Run>): number {
   return items.some((run) => isRunning(run) || run.status === 'needs_approval') ? 5000 : 15_000
 }
 

@@ -20,7 +20,7 @@ import { Text } from 'react-aria-components/Text'
 import type { Expiry } from '../api/keys.ts'
 import { Icon } from '../ui/icon.tsx'
 import { dayOf, timeZone } from '../ui/when.tsx'
-import { type Life, endOf, expiryChoices, isAllowed, possibleDays } from './expiry.ts'
+import { type ExpiryBounds, endOf, expiryChoices, isAllowed, possibleDays } from './expiry.ts'
 
 interface Props {
   readonly choice: Expiry
@@ -28,7 +28,7 @@ interface Props {
   readonly day: CalendarDate | null
   readonly onDay: (day: CalendarDate | null) => void
   readonly error: string | undefined
-  readonly life: Life
+  readonly life: ExpiryBounds
 }
 
 export function ExpiryField({ choice, onChoice, day, onDay, error, life }: Props) {

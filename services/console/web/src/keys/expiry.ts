@@ -29,20 +29,23 @@ export function endOf(choice: Exclude<Expiry, 'custom'>, now: number): number {
   return now + choiceDays[choice] * dayMs
 }
 
-export interface Life {
+export interface ExpiryBounds {
   readonly maxDays: number
   readonly now: number
 }
 
 /** In the person's time zone. */
-export function possibleDays({ maxDays, now }: Life): { readonly first: CalendarDate; readonly last: CalendarDate } {
+export function possibleDays({ maxDays, now }: ExpiryBounds): {
+  readonly first: CalendarDate
+  readonly last: CalendarDate
+} {
   const first = toCalendarDate(fromAbsolute(now, getLocalTimeZone()))
   return { first, last: first.add({ days: maxDays - 1 }) }
 }
 
 const dayForm = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeZone: 'UTC' })
 
-export function faultInDay(day: CalendarDate | null, life: Life): string | undefined {
+export function faultInDay(day: CalendarDate | null, life: ExpiryBounds): string | undefined {
   if (day === null) return 'Choose the last day'
   const { first, last } = possibleDays(life)
   if (day.compare(first) >= 0 && day.compare(last) <= 0) return undefined
@@ -54,7 +57,7 @@ export function faultInDay(day: CalendarDate | null, life: Life): string | undef
 /**
  * Returns the last second of a day in the person's zone, at most the tenant's maximum less a minute for fast clocks.
  */
-export function endOfDay(day: CalendarDate, { maxDays, now }: Life): Date {
+export function endOfDay(day: CalendarDate, { maxDays, now }: ExpiryBounds): Date {
   const end = day.add({ days: 1 }).toDate(getLocalTimeZone()).valueOf() - 1000
   return new Date(Math.min(end, now + maxDays * dayMs - 60_000))
 }

@@ -1,6 +1,6 @@
 import { type ReactNode, useEffect, useRef } from 'react'
 import { isRefusal } from '../api/attempt.ts'
-import { ApiProblem, NoAnswer } from '../api/request.ts'
+import { ApiProblem, NoAnswerError } from '../api/request.ts'
 import { Button } from './button.tsx'
 import { Icon, type IconName } from './icon.tsx'
 
@@ -39,7 +39,7 @@ interface FailureProps {
 
 export function Failure({ error, title, unsure, onRetry }: FailureProps) {
   const isUnsure = unsure !== undefined && !isRefusal(error)
-  const detail = error instanceof ApiProblem || error instanceof NoAnswer ? error.message : 'Something went wrong.'
+  const detail = error instanceof ApiProblem || error instanceof NoAnswerError ? error.message : 'Something went wrong.'
   const told = error instanceof ApiProblem ? (error.problem.errors ?? []) : []
   const isInList = repeatsErrors(detail, told)
   const errors = isInList ? told : told.filter((each) => !detail.includes(each.detail))

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from 'react'
-import { NoAnswer } from '../api/request.ts'
+import { NoAnswerError } from '../api/request.ts'
 
 export interface Change {
   readonly isBusy: boolean
@@ -24,7 +24,9 @@ export function useChange(): Change {
     try {
       await action(abort.signal)
     } catch (error) {
-      setFailure(abort.signal.aborted ? new NoAnswer('You stopped waiting for the response.', { cause: error }) : error)
+      setFailure(
+        abort.signal.aborted ? new NoAnswerError('You stopped waiting for the response.', { cause: error }) : error,
+      )
     } finally {
       setBusy(false)
     }

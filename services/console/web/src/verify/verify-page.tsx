@@ -7,7 +7,14 @@ import { Icon } from '../ui/icon.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
 import { Page } from '../ui/page.tsx'
 import { VerdictCard } from './verdict-card.tsx'
-import { type Checkpoint, NotADocument, type PublicKey, type Verdict, checkpointOf, verifyDocument } from './verify.ts'
+import {
+  type Checkpoint,
+  NotADocumentError,
+  type PublicKey,
+  type Verdict,
+  checkpointOf,
+  verifyDocument,
+} from './verify.ts'
 
 const maxBytes = 64 * 1024 * 1024
 
@@ -33,14 +40,16 @@ export function VerifyPage() {
       setState({ kind: 'done', name, verdicts })
     } catch (error) {
       setState(
-        error instanceof NotADocument ? { kind: 'refused', name, reason: error.message } : { kind: 'failed', error },
+        error instanceof NotADocumentError
+          ? { kind: 'refused', name, reason: error.message }
+          : { kind: 'failed', error },
       )
     }
   }
   const verifyFile = (file: File) => {
     void verify(file.name, async () => {
       if (file.size > maxBytes)
-        throw new NotADocument('It is larger than any receipt or export that can be checked here.')
+        throw new NotADocumentError('It is larger than any receipt or export that can be checked here.')
       return await file.text()
     })
   }

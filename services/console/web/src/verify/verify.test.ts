@@ -1,7 +1,14 @@
 import { generateKeyPairSync, sign } from 'node:crypto'
 import { emptyRoot, hashOf, nextRoot, sealEntry } from '@postern/log-chain'
 import { describe, expect, test } from 'vitest'
-import { type Checkpoint, NotADocument, type PublicKey, type Verdict, checkpointOf, verifyDocument } from './verify.ts'
+import {
+  type Checkpoint,
+  NotADocumentError,
+  type PublicKey,
+  type Verdict,
+  checkpointOf,
+  verifyDocument,
+} from './verify.ts'
 
 const { privateKey, publicKey } = generateKeyPairSync('ed25519')
 const { x = '' } = publicKey.export({ format: 'jwk' })
@@ -62,7 +69,7 @@ describe('a receipt is not genuine', () => {
 
   test('and other files are rejected', async () => {
     for (const text of ['', 'hello', '{}', '[]', '[1]', 'a.b.c', '{"jws":"a.b"}']) {
-      await expect(verifyDocument(text, keys)).rejects.toBeInstanceOf(NotADocument)
+      await expect(verifyDocument(text, keys)).rejects.toBeInstanceOf(NotADocumentError)
     }
   })
 })

@@ -31,7 +31,7 @@ export function checkpointOf({ kind, isTrue, content }: Verdict): Checkpoint | u
   return isOne ? { position, root } : undefined
 }
 
-export class NotADocument extends Error {
+export class NotADocumentError extends Error {
   override readonly name = 'NotADocument'
 }
 
@@ -51,7 +51,7 @@ export async function verifyDocument(
   checkpoint?: Checkpoint,
 ): Promise<readonly Verdict[]> {
   const trimmed = text.trim()
-  if (trimmed === '') throw new NotADocument('The file is empty.')
+  if (trimmed === '') throw new NotADocumentError('The file is empty.')
   if (/^[\w-]+\.[\w-]+\.[\w-]+$/.test(trimmed)) return [await verifySigned({ jws: trimmed }, keys)]
   const documents = parseDocuments(trimmed)
   if (documents.every((each) => typeof each['jws'] === 'string')) {
@@ -60,7 +60,7 @@ export async function verifyDocument(
   if (documents.every((each) => typeof each['hash'] === 'string' && 'prev_hash' in each)) {
     return [await verifyLog(documents, checkpoint)]
   }
-  throw new NotADocument('This is neither a receipt, nor a checkpoint, nor an export of the remediation log.')
+  throw new NotADocumentError('This is neither a receipt, nor a checkpoint, nor an export of the remediation log.')
 }
 
 type Document = Readonly<Record<string, unknown>>
@@ -70,18 +70,18 @@ function parseDocuments(text: string): readonly Document[] {
   try {
     value = parseJson(text)
   } catch (error) {
-    if (error instanceof NotADocument) throw error
+    if (error instanceof NotADocumentError) throw error
     try {
       value = text.split('\n').flatMap((line): unknown[] => (line.trim() === '' ? [] : [parseJson(line)]))
     } catch (errorOfLine) {
-      if (errorOfLine instanceof NotADocument) throw errorOfLine
-      throw new NotADocument('This is not JSON. Drop the original, unchanged file.')
+      if (errorOfLine instanceof NotADocumentError) throw errorOfLine
+      throw new NotADocumentError('This is not JSON. Drop the original, unchanged file.')
     }
   }
   const list: readonly unknown[] = Array.isArray(value) ? value : [value]
   const documents = list.filter(isDocument)
   if (documents.length === 0 || documents.length !== list.length)
-    throw new NotADocument('The file contains no receipt.')
+    throw new NotADocumentError('The file contains no receipt.')
   return documents
 }
 
@@ -91,7 +91,7 @@ function parseJson(text: string): unknown {
   // In valid JSON, each colon outside of strings belongs to a member.
   const given = text.replaceAll(/"[^"\\]*(?:\\.[^"\\]*)*"/g, '').split(':').length - 1
   if (membersIn(value) === given) return value
-  throw new NotADocument('A member occurs twice. Drop the original, unchanged file.')
+  throw new NotADocumentError('A member occurs twice. Drop the original, unchanged file.')
 }
 
 function membersIn(value: unknown): number {
@@ -109,7 +109,7 @@ async function verifySigned(document: Document, keys: readonly PublicKey[]): Pro
   const header = decodeJson(head)
   const content = decodeJson(body)
   if (more.length > 0 || header === undefined || content === undefined) {
-    throw new NotADocument('Its signature is not a compact JWS (RFC 7515).')
+    throw new NotADocumentError('Its signature is not a compact JWS (RFC 7515).')
   }
   const kind = kindOf(header['typ'])
   const key = keys.find(({ kid, crv }) => kid === header['kid'] && crv === 'Ed25519')

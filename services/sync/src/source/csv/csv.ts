@@ -66,7 +66,7 @@ async function* readText(
   const text = followedBy(sample.slice(length), rest)
   const delimiter = config.delimiter ?? declared ?? (await findSeparator(sample.slice(0, sampleCharacters)))
   const options = { delimiter, lenientQuotes: config.lenient_quotes, maxColumns: limits.maxColumns }
-  let shape: Shape | undefined
+  let shape: TableLayout | undefined
   const maxLines = limits.maxRows * linesARow
   let before = 0
   for await (const records of parseRecords(text, options)) {
@@ -100,20 +100,20 @@ async function* readText(
 /** More than one, because of the header and empty lines. */
 const linesARow = 2
 
-interface Place {
+interface RecordPosition {
   readonly from: number
   readonly before: number
-  readonly shape: Shape
+  readonly shape: TableLayout
 }
 
-function* itemsOf(records: Records, { from, before, shape }: Place): Generator<SourceItem> {
+function* itemsOf(records: Records, { from, before, shape }: RecordPosition): Generator<SourceItem> {
   for (let index = from; index < records.length; index += 1) {
     const record = records.at(index)
     if (!isEmpty(record)) yield toItem(record, before + index + 1, shape)
   }
 }
 
-function textsOf(records: Records, texts: readonly string[], { from, before, shape }: Place): SourceTexts {
+function textsOf(records: Records, texts: readonly string[], { from, before, shape }: RecordPosition): SourceTexts {
   const { columns, width, shortRows, maxLength, delimiter } = shape
   const own = from === 0 ? texts : texts.slice(from)
   const isBlank = (text: string, index: number): boolean =>
@@ -166,7 +166,7 @@ async function* openTable(
   }
 }
 
-interface Shape {
+interface TableLayout {
   readonly columns: readonly Column[]
   readonly width: number
   readonly shortRows: boolean
@@ -174,7 +174,11 @@ interface Shape {
   readonly delimiter: string
 }
 
-function toItem(record: readonly string[], row: number, { columns, width, shortRows, maxLength }: Shape): SourceItem {
+function toItem(
+  record: readonly string[],
+  row: number,
+  { columns, width, shortRows, maxLength }: TableLayout,
+): SourceItem {
   const fits = record.length === width || (shortRows && record.length < width)
   if (!fits) {
     const message = `the row has ${record.length} cells and the header ${width}: a separator or a quote is missing, or one too many`

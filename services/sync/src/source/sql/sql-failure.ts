@@ -1,22 +1,22 @@
 import { tlsFailure } from '../../outbound/tls-failure.ts'
 import { SourceReadError } from '../source-read-error.ts'
 
-interface Known {
+interface KnownError {
   readonly code: string
   readonly message: string
   readonly retryable?: true
 }
 
-const wrongAccount: Known = {
+const wrongAccount: KnownError = {
   code: 'not_authorized',
   message: 'the account or its password is wrong, or may not connect',
 }
-const noRight: Known = {
+const noRight: KnownError = {
   code: 'not_authorized',
   message: 'the account may not connect to the database, or not read the view',
 }
-const absent: Known = { code: 'not_found', message: 'there is no such database, view or column' }
-const slow: Known = {
+const absent: KnownError = { code: 'not_found', message: 'there is no such database, view or column' }
+const slow: KnownError = {
   code: 'source_too_slow',
   message: 'it took too long to return a part of the view',
   retryable: true,
@@ -25,7 +25,7 @@ const slow: Known = {
 export const partTooSlow = 'the database took too long to return a part of the view'
 
 /** MariaDB's names say more than its SQLSTATEs. */
-const states: Readonly<Record<string, Known>> = {
+const states: Readonly<Record<string, KnownError>> = {
   '28P01': wrongAccount,
   '28000': wrongAccount,
   '42501': noRight,

@@ -8,7 +8,7 @@ import { Overdue } from '../../ui/overdue.tsx'
 import { Select } from '../../ui/select.tsx'
 import { useChange } from '../../ui/use-change.ts'
 import { datasetNames } from '../words.ts'
-import { type Draft, type Faults, type Rebased, faultsOf, isWithoutSchedule, rebase } from './draft.ts'
+import { type Draft, type Faults, type RebasedDraft, faultsOf, isWithoutSchedule, rebase } from './draft.ts'
 import { LimitsSection } from './limits-section.tsx'
 import { MappingSection } from './mapping-section.tsx'
 import { ScheduleSection } from './schedule-section.tsx'
@@ -44,7 +44,7 @@ export function ConnectorForm({ start, before, columns, onSave, onReload, onCanc
   const [draft, setDraft] = useState(start)
   // The base for detecting edits.
   const [base, setBase] = useState(start)
-  const [rebased, setRebased] = useState<Rebased>()
+  const [rebased, setRebased] = useState<RebasedDraft>()
   const [unread, setUnread] = useState<unknown>()
   const [faults, setFaults] = useState<Faults>({})
   const saving = useChange()
@@ -275,7 +275,7 @@ function Overtaken({ isBusy, failure, onLoad }: OvertakenProps) {
   )
 }
 
-function ReloadedNotice({ rebased: { changed, kept } }: { readonly rebased: Rebased }) {
+function ReloadedNotice({ rebased: { changed, kept } }: { readonly rebased: RebasedDraft }) {
   const place = useRef<HTMLDivElement>(null)
   useEffect(() => {
     place.current?.focus()

@@ -178,14 +178,14 @@ export function faultsOf(draft: Draft, isSet: (secret: string) => boolean): Faul
 
 export type Part = 'Source' | 'Name' | 'Fields' | 'When it runs' | 'Safeguards'
 
-export interface Rebased {
+export interface RebasedDraft {
   readonly draft: Draft
   readonly changed: readonly Part[]
   readonly kept: readonly Part[]
 }
 
 /** Applies the edits between `start` and `draft` to the current connector. */
-export function rebase(draft: Draft, start: Draft, now: Draft): Rebased {
+export function rebase(draft: Draft, start: Draft, now: Draft): RebasedDraft {
   const changed = new Set<Part>()
   const kept = new Set<Part>()
   const choose = <T>(part: Part, typed: T, old: T, next: T, read: (value: T) => unknown = (value) => value): T => {

@@ -6,7 +6,7 @@ export type SourceType = Exclude<Connector['type'], 'inline_json' | 'scim_inboun
 /** The settings of a source as text, by their path in `config` (`auth.username`). */
 export type Values = Readonly<Record<string, string>>
 
-interface Common {
+interface SettingBase {
   readonly name: string
   readonly label: string
   readonly help?: string
@@ -15,7 +15,7 @@ interface Common {
   readonly when?: (values: Values) => boolean
 }
 
-export type Setting = Common &
+export type Setting = SettingBase &
   (
     | { readonly kind: 'text' | 'lines'; readonly placeholder?: string }
     | { readonly kind: 'number'; readonly placeholder?: string }

@@ -1,4 +1,4 @@
-export interface WaitingLine {
+export interface WaitQueue {
   readonly length: number
   /** `tryBegin` is not called again after it returned true. */
   append(tryBegin: () => boolean): WaitingRequest
@@ -11,7 +11,7 @@ export interface WaitingRequest {
   leave(): void
 }
 
-export function createWaitingLine(waitMs: number): WaitingLine {
+export function createWaitQueue(waitMs: number): WaitQueue {
   const waiting = new Set<{ readonly tryBegin: () => boolean; readonly end: (hasBegun: boolean) => void }>()
 
   function serve(): void {
