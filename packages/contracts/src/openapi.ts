@@ -190,15 +190,24 @@ function content(
   schemas: Map<string, unknown>,
 ): Json {
   if (schema === undefined && mediaType === undefined) return {}
-  const described = schema === undefined ? { type: 'string' } : schemaOf(schema, 'output', schemas)
-  const example = schema === undefined ? {} : { example: exampleIn(described, schemas) }
+  const shown =
+    schema === undefined ? describeText(mediaType) : describeJson(schemaOf(schema, 'output', schemas), schemas)
   const types = [mediaType ?? 'application/json', ...alternatives]
   return {
     content: {
-      ...Object.fromEntries(types.map((type) => [type, { schema: described, ...example }])),
+      ...Object.fromEntries(types.map((type) => [type, shown])),
       ...(schema === route.answers[200]?.schema ? exports(route, schemas) : {}),
     },
   }
+}
+
+function describeJson(schema: unknown, schemas: Map<string, unknown>): Json {
+  return { schema, example: exampleIn(schema, schemas) }
+}
+
+/** Tools would read each event of a stream by its schema, so a stream has none. */
+function describeText(mediaType: string | undefined): Json {
+  return mediaType === 'text/event-stream' ? {} : { schema: { type: 'string' } }
 }
 
 function exports(route: Route, schemas: Map<string, unknown>): Json {
