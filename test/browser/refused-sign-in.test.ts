@@ -58,7 +58,10 @@ const cases: readonly (readonly [
   [
     'tenant_unknown',
     async () => await Promise.resolve({ id: randomUUID() }),
-    { title: 'Your organization is not registered', sentence: 'The tenant of the token is unknown: found' },
+    {
+      title: 'Your organization is not registered',
+      sentence: 'The tenant of the token is unknown (read from /postern_tenant): found',
+    },
   ],
   [
     'no_mapped_role',

@@ -5,6 +5,7 @@ import { type JsonObject, asList, asObject, readPublished, readWholeSchemas, sch
 
 /** Types of the contracts that have another name in the OpenAPI document. */
 const publishedNames = {
+  AttachmentReceipt: 'EvidenceAttachmentReceipt',
   Entity: 'AuditableEntity',
   EvidenceDetailsInput: 'EvidenceDetails',
   ExpandedEntity: 'ExpandedAuditableEntity',
