@@ -474,6 +474,12 @@ describe('a resource that was read', () => {
         422,
         expect.objectContaining({ errors: [expect.objectContaining({ pointer: '/version', code: 'read_only' })] }),
       ])
+      const outdated = await send(gateway, target, {
+        method: 'PATCH',
+        headers: { authorization, 'if-match': '"of-an-earlier-read"' },
+        body: { ...resource, version: 4711 },
+      })
+      expect([target, outdated.status]).toEqual([target, 412])
       const before = await events()
       const same = await patch(resource)
       expect([target, same.status, same.text]).toEqual([target, 200, read.text])

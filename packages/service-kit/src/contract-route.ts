@@ -37,8 +37,8 @@ export function contractRoute<const R extends Route>(
 }
 
 /**
- * A PATCH that also takes the whole resource as it was read. Members that equal the stored ones are no change, nor are
- * those in `computed`, which change by themselves. `read` returns undefined if there is no resource.
+ * A PATCH that also accepts a whole resource that the caller has read. Members equal to the stored ones, and `computed`
+ * members, are ignored. `read` returns undefined if there is no resource.
  */
 export function patchRoute<const R extends Route>(
   app: App,

@@ -15,7 +15,7 @@ interface Sent {
   readonly path: string | undefined
 }
 
-/** Leaves out the members that the caller sends back as they were read. `unchanged` is the resource if nothing is left. */
+/** Leaves out members equal to the stored ones. `unchanged` is the resource if all are equal. */
 export function parseChange(
   { schema, value, path }: Sent,
   { resource, confirm }: Current,
@@ -36,7 +36,9 @@ export function parseChange(
   const errors = inputErrors(parsed.error, 'body', { value: body, schema, path }).map((error) =>
     error.code === 'unknown' && stored.has((error.pointer ?? '').slice(1)) ? { ...error, ...readOnly } : error,
   )
-  // Not those about members that were left out.
+  // The member was sent as it was read if the resource has changed since.
+  if (errors.some(({ code }) => code === readOnly.code)) confirm()
+  // Members that were left out have no errors.
   const ofChanges = errors.filter(({ pointer = '' }) => changed.some(([name]) => pointer.split('/')[1] === name))
   throw problem('invalid_content', { errors: ofChanges.length > 0 ? ofChanges : errors })
 }
