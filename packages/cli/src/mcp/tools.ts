@@ -76,7 +76,7 @@ function scopesOf(required: unknown): string[] {
   return asList(asJson(required)['oneOf']).map(String)
 }
 
-/** Many clients cannot follow references. None of the schemas that agents send contains itself. */
+/** Many clients cannot follow references. The schemas that agents send are not recursive. */
 function inlineReferences(value: unknown, document: Json): unknown {
   if (Array.isArray(value)) return asList(value).map((each) => inlineReferences(each, document))
   if (typeof value !== 'object' || value === null) return value

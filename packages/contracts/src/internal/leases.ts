@@ -127,7 +127,7 @@ export const tenantLookupRequestSchema = z.union([
 ])
 export const tenantLookupAnswerSchema = z.strictObject({ record: tenantRecordSchema.nullable(), now: z.int() })
 
-/** SCIM attributes by which people of tokens are found (RFC 7643). */
+/** SCIM attributes that identify the person of a token (RFC 7643). */
 export const directoryAttributes = ['externalId', 'userName', 'emails.value'] as const
 
 export const personLookupRequestSchema = z.strictObject({

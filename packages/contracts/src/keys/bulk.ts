@@ -15,7 +15,7 @@ const idsSchema = z
   .meta({ uniqueItems: true, description: 'Ids of keys of this tenant' })
 
 const healthListSchema = z.array(z.enum(healthReasons)).min(1).max(healthReasons.length)
-/** Also takes one reason without a list, for which generators make a second type of the same name. */
+/** Also accepts one reason without a list. Generators would make a second type of the same name from it. */
 const healthFilterSchema = documentAs(
   z.preprocess((sent) => (typeof sent === 'string' ? [sent] : sent), healthListSchema),
   () => healthListSchema,
