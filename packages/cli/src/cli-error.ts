@@ -35,8 +35,8 @@ export function failedError(line: string, cause: unknown): CliError {
   return createError(exitCodes.unexpected, 'failed', line, cause)
 }
 
-/** The verification failed; `members` extend the document and may set its `code`. */
-export function contradictionError(line: string, members: Readonly<Record<string, unknown>>): CliError {
+/** A verification, run or test did not succeed. `members` extend the document and may set its `code`. */
+export function unsuccessfulError(line: string, members: Readonly<Record<string, unknown>>): CliError {
   return new CliError(exitCodes.refused, line, { code: 'log_contradicted', detail: line, ...members })
 }
 

@@ -6,13 +6,13 @@ const describeUntrusted: DescribeFailure = ({ origin }) =>
 const describeMissingTls: DescribeFailure = ({ origin }) =>
   `${origin} does not speak TLS on this port. Check whether the URL should begin with http://`
 
-const clientCertificate: DescribeFailure = ({ origin }) =>
+const describeClientCertificate: DescribeFailure = ({ origin }) =>
   `${origin} requires a client certificate, which this command cannot send. Use an address that accepts API keys`
 
 const describeClosed: DescribeFailure = ({ origin }) =>
   `${origin} closed the connection without a response. Check the port, and whether the URL should begin with https://`
 
-const notHttp: DescribeFailure = ({ origin }) =>
+const describeNonHttp: DescribeFailure = ({ origin }) =>
   `${origin} did not answer with HTTP. Check the port, and whether the URL should begin with https://`
 
 const describeTimeout: DescribeFailure = ({ origin }) =>
@@ -53,7 +53,7 @@ const byCode: Readonly<Record<string, DescribeFailure>> = {
   ERR_SSL_HTTP_REQUEST: describeMissingTls,
   ERR_SSL_UNSUPPORTED_PROTOCOL: ({ origin }) => `${origin} speaks only versions of TLS that are too old`,
   ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: ({ origin }) => `${origin} does not accept this version of TLS`,
-  ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: clientCertificate,
+  ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: describeClientCertificate,
   ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE: ({ origin }) =>
     `${origin} ended the TLS handshake. It may require a client certificate, or not know this host name`,
 }
@@ -67,7 +67,7 @@ export function describeConnectionFailure(error: unknown, url: URL): string {
   const code = connectionCode(error)
   const describe = code === undefined ? undefined : byCode[code]
   if (describe !== undefined) return describe(url)
-  if (code?.startsWith('HPE_')) return notHttp(url)
+  if (code?.startsWith('HPE_')) return describeNonHttp(url)
   if (code?.startsWith('ERR_SSL_')) return `the TLS handshake with ${url.origin} failed (${code})`
   return `${url.origin} does not answer (${code ?? findRootCause(error).message})`
 }

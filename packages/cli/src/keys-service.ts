@@ -48,7 +48,7 @@ export function openKeysService({ keysUrl, signing, signer, assertions }: Settin
       const headers = { accept: 'application/json', ...(ifMatch === undefined ? {} : { 'if-match': ifMatch }) }
       const answer = await send({ method, target, caller, assertion, headers, body: content }).catch(
         (error: unknown) => {
-          throw describeUnreachable(error, keysUrl, noResponseAdvice)
+          throw unreachableError(error, keysUrl, noResponseAdvice)
         },
       )
       const { status, json: body } = answer
@@ -65,7 +65,7 @@ export function openKeysService({ keysUrl, signing, signer, assertions }: Settin
   }
 }
 
-function describeUnreachable(error: unknown, url: URL, noResponseAdvice: string | undefined): Error {
+function unreachableError(error: unknown, url: URL, noResponseAdvice: string | undefined): Error {
   if (isBeforeRequest(error)) return unavailableError(describeConnectionFailure(error, url), error)
   const text =
     error instanceof NoAnswerError && error.isTimeout

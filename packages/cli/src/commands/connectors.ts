@@ -8,7 +8,7 @@ import {
   CliError,
   rejectedByServerError,
   unavailableError,
-  contradictionError,
+  unsuccessfulError,
   usageError,
   withWatchedRun,
 } from '../cli-error.ts'
@@ -66,17 +66,17 @@ export function showRun(context: CommandContext, run: Run, { json }: OutputOptio
   switch (run.status) {
     case 'failed': {
       const reason = run.failure?.message ?? 'no reason was given'
-      throw contradictionError(`the run failed: ${reason}`, { code: 'run_failed', run: run.id })
+      throw unsuccessfulError(`the run failed: ${reason}`, { code: 'run_failed', run: run.id })
     }
     case 'needs_approval': {
       const line = 'the run exceeds a limit and needs approval; nothing has changed yet'
-      throw contradictionError(line, { code: 'run_needs_approval', run: run.id })
+      throw unsuccessfulError(line, { code: 'run_needs_approval', run: run.id })
     }
     case 'cancelled':
-      throw contradictionError('the run was cancelled', { code: 'run_cancelled', run: run.id })
+      throw unsuccessfulError('the run was cancelled', { code: 'run_cancelled', run: run.id })
     case 'partial': {
       const line = `the run was applied only in part: \`connectors errors ${run.id}\` lists what was left out`
-      throw contradictionError(line, { code: 'run_partial', run: run.id })
+      throw unsuccessfulError(line, { code: 'run_partial', run: run.id })
     }
     default:
   }
@@ -110,7 +110,7 @@ export async function rewrapSecrets(context: CommandContext, options: OutputOpti
     .slice(0, 20)
     .map(({ tenant, connector, name }) => `${name} of connector ${connector} (tenant ${tenant})`)
   const line = `${unreadable.length} secrets cannot be decrypted and were not changed. Add their key to the ring, or set them again: ${named.join(', ')}`
-  throw contradictionError(line, { unreadable })
+  throw unsuccessfulError(line, { unreadable })
 }
 
 class WatchEndedError extends Error {

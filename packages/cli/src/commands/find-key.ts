@@ -74,13 +74,13 @@ async function searchTenants<T>(
   const tenants = tenantAddress === undefined ? await allTenants(service) : [await findTenant(service, tenantAddress)]
   for (let start = 0; start < tenants.length; start += tenantsAtOnce) {
     const group = tenants.slice(start, start + tenantsAtOnce)
-    const found = await Promise.all(group.map(async ({ id }) => await findIfPresent(lookUp(id))))
+    const found = await Promise.all(group.map(async ({ id }) => await undefinedIfMissing(lookUp(id))))
     for (const hit of found) if (hit !== undefined) return hit
   }
   return undefined
 }
 
-async function findIfPresent<T>(answer: Promise<T>): Promise<T | undefined> {
+async function undefinedIfMissing<T>(answer: Promise<T>): Promise<T | undefined> {
   try {
     return await answer
   } catch (error) {

@@ -1,6 +1,6 @@
 import type { PosternClient } from '@postern/client'
 import type { ConnectorTest, MissingRow, Run, RunError } from '@postern/contracts'
-import { contradictionError } from '../cli-error.ts'
+import { unsuccessfulError } from '../cli-error.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
 import { moment, formatTable } from '../table.ts'
 import { fileBody, formatRun, showRun, watch, withGateway } from './connectors.ts'
@@ -27,7 +27,7 @@ export async function testConnector(
     ])
     context.print(formatTable(['ROW', 'BECOMES'], rows))
   }
-  if (faulty > 0) throw contradictionError(`${faulty} of the first ${found.rows.length} rows cannot be imported`, {})
+  if (faulty > 0) throw unsuccessfulError(`${faulty} of the first ${found.rows.length} rows cannot be imported`, {})
 }
 
 export async function listRuns(

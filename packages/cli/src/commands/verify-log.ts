@@ -1,6 +1,6 @@
 import { logCheckpointSchema, problemSchema } from '@postern/contracts'
 import { type ExportReport, verifyExport } from '@postern/log-chain'
-import { contradictionError, usageError } from '../cli-error.ts'
+import { unsuccessfulError, usageError } from '../cli-error.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
 import { readLines, readWholeText } from '../text-file.ts'
 
@@ -51,7 +51,7 @@ export async function verifyLog(
       ...(unlisted === 0 ? [] : [`and ${unlisted} more lines of ${path}`]),
       ...faults.slice(entries.length).map(sentenceOf),
     ].join('; ')
-    throw contradictionError(line, { faults, more_faults: report.moreFaults, ...counts, root: report.root })
+    throw unsuccessfulError(line, { faults, more_faults: report.moreFaults, ...counts, root: report.root })
   }
   if (options.json) printJson(context, { is_intact: true, ...counts, root: report.root })
   else {
