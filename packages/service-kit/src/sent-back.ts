@@ -4,7 +4,10 @@ import { inputErrors } from './input-errors.ts'
 import { problem } from './problem.ts'
 
 export interface Current {
+  /** As the caller may read it. */
   readonly resource: object
+  /** Members that the caller may not read, so they are never compared. */
+  readonly hidden?: readonly string[]
   /** Throws 428 or 412 if `If-Match` allows no change, and sets the entity tag. */
   confirm(): void
 }
@@ -18,7 +21,7 @@ interface Sent {
 /** Leaves out members equal to the stored ones. `unchanged` is the resource if all are equal. */
 export function parseChange(
   { schema, value, path }: Sent,
-  { resource, confirm }: Current,
+  { resource, hidden = [], confirm }: Current,
   computed: readonly string[],
 ): { readonly body: unknown; readonly unchanged?: object } {
   const stored = new Map<string, unknown>(Object.entries(JSON.parse(JSON.stringify(resource))))
@@ -33,9 +36,11 @@ export function parseChange(
   const body = Array.isArray(value) || members.length === 0 ? value : Object.fromEntries(changed)
   const parsed = schema.safeParse(body)
   if (parsed.success) return { body: parsed.data }
-  const errors = inputErrors(parsed.error, 'body', { value: body, schema, path }).map((error) =>
-    error.code === 'unknown' && stored.has((error.pointer ?? '').slice(1)) ? { ...error, ...readOnly } : error,
-  )
+  const errors = inputErrors(parsed.error, 'body', { value: body, schema, path }).map((error) => {
+    const name = error.code === 'unknown' ? (error.pointer ?? '').slice(1) : ''
+    if (stored.has(name)) return { ...error, ...readOnly }
+    return hidden.includes(name) ? { ...error, ...hiddenReadOnly } : error
+  })
   // The member was sent as it was read if the resource has changed since.
   if (errors.some(({ code }) => code === readOnly.code)) confirm()
   // Members that were left out have no errors.
@@ -43,4 +48,5 @@ export function parseChange(
   throw problem('invalid_content', { errors: ofChanges.length > 0 ? ofChanges : errors })
 }
 
+const hiddenReadOnly = { code: 'read_only', detail: 'cannot be changed here, nor read with these scopes: leave it out' }
 const readOnly = { code: 'read_only', detail: 'cannot be changed here: leave it out, or send it as you read it' }

@@ -49,8 +49,11 @@ export function currentOf<R extends { readonly version: number }>(
     today,
   }: { readonly show: (stored: R) => object; readonly stub: (stored: R) => object; readonly today: string },
 ): Current {
+  const shown = show(stored)
+  const isReadable = mayRead(input.context)
   return {
-    resource: mayRead(input.context) ? show(stored) : stub(stored),
+    resource: isReadable ? shown : stub(stored),
+    ...(isReadable ? {} : { hidden: Object.keys(shown) }),
     confirm: () => {
       requireIfMatch(input)
       assertVersion(input, stored.version)

@@ -233,6 +233,21 @@ describe('changing a finding', () => {
     expect(findingStubSchema.strict().parse(answer.json).version).toBe(2)
   })
 
+  test('by a key that cannot read refuses read-only members whether they are right or wrong, and says to leave them out', async () => {
+    const tenant = newTenant(['write:findings'])
+    const { finding, etag } = await made(tenant)
+    const refused = async (status: string) => {
+      const answer = await patch(tenant, finding.id, { title: 'New', closed_date: null, status }, { 'if-match': etag })
+      expect(answer.status).toBe(422)
+      return z.object({ errors: z.array(z.object({ pointer: z.string(), detail: z.string() })) }).parse(answer.json)
+        .errors
+    }
+    const detail = 'cannot be changed here, nor read with these scopes: leave it out'
+    expect(await refused('draft')).toContainEqual({ pointer: '/closed_date', detail })
+    expect(await refused('closed')).toContainEqual({ pointer: '/closed_date', detail })
+    expect((await patch(tenant, finding.id, { title: 'New' }, { 'if-match': etag })).status).toBe(200)
+  })
+
   test('by an external id that moved meanwhile changes the finding that has it now, and keeps concurrent changes', async () => {
     const tenant = newTenant()
     const first = await made(tenant, { external_id: 'X', title: 'First' })
