@@ -69,7 +69,9 @@ describe('the checker of the promises finds', () => {
   test('a full disk reported by an operation without files', () => {
     const full = { status: 507, code: 'insufficient_storage' }
     expect(broken(ask({ operation: 'upload', ...full }))).toEqual([])
-    expect(broken(ask({ operation: 'create', ...full }))).toEqual(['no failure but that of a service that is away'])
+    const create = ask({ operation: 'create', ...full })
+    expect(broken(create)).toEqual(['no failure but that of a service that is away'])
+    expect(findViolations({ requests: [create], keys: [key], changes: [], fullDisk: ['create'] })).toEqual([])
   })
 
   test('an accepted key that had expired or never existed', () => {
