@@ -374,6 +374,16 @@ test('an endpoint whose secret cannot be decrypted says so, until the secret is 
   await vi.waitFor(() => expect(receiver.at('/unreadable')).toHaveLength(1), { timeout: 60_000 })
 })
 
+test('an endpoint whose secret cannot be decrypted for three days is paused', async () => {
+  const tenant = person()
+  const { id } = await endpoint(tenant, '/unreadable-for-days')
+  await world.rows(`update sync.webhook_endpoint set failing_since = now() - interval '73 hours' where id = $1`, [id])
+  await world.rows(`update sync.webhook_secret set sealed = 'v1.gone.AAAA.AAAA' where endpoint_id = $1`, [id])
+  await endRuns(world.rows, tenant)
+  await vi.waitFor(async () => expect((await read(tenant, id)).state).toBe('paused'), { timeout: 60_000 })
+  expect(receiver.at('/unreadable-for-days')).toEqual([])
+})
+
 test('a deleted endpoint gets nothing, and its tenant notes no events', async () => {
   const tenant = person()
   const { id } = await endpoint(tenant, '/deleted')
@@ -396,11 +406,14 @@ test('a stored type that is not offered any more is not shown, and the endpoint 
   expect((await change(caller, tenant, id, { description: 'Kept' })).status).toBe(200)
 })
 
-test('a tenant can have twenty endpoints', async () => {
+test('a tenant can have twenty endpoints, also if they are created at once', async () => {
   const tenant = person()
-  for (let n = 0; n < 20; n++) await endpoint(tenant, '/many')
-  const answer = await caller.call(tenant, 'POST', '/api/v1/webhooks', {
-    body: { url: receiver.url, events: ['*'], ca: receiver.ca },
-  })
-  expect(answer).toMatchObject({ status: 409, json: { detail: expect.stringContaining('20 endpoints') } })
+  for (let n = 0; n < 19; n++) await endpoint(tenant, '/many')
+  const body = { url: receiver.url, events: ['*'], ca: receiver.ca }
+  const answers = await Promise.all(
+    Array.from({ length: 5 }, async () => await caller.call(tenant, 'POST', '/api/v1/webhooks', { body })),
+  )
+  expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 409, 409, 409, 409])
+  const refused = answers.find(({ status }) => status === 409)
+  expect(refused?.json).toMatchObject({ detail: expect.stringContaining('20 endpoints') })
 })

@@ -55,11 +55,11 @@ export async function deliver(parts: DeliveryParts, endpointId: string, signal: 
     await db.write({ assertion: await session.assertion() }, work)
   const target = await read(async (tx) => await findTarget(tx, endpointId))
   if (target === undefined) return
-  const signers = findSigners(secretRing, { tenantId, endpointId }, target)
+  const endpoint = { endpointId, tenantId, failures: target.failures }
+  const signers = findSigners(secretRing, endpoint, target)
   if (signers === undefined) {
-    const error = 'The secret cannot be decrypted any more. Replace it.'
-    const failure = { retryInSeconds: endpointPauseSeconds(target.failures), error, giveUpAfterDays: webhookRetryDays }
-    await read(async (tx) => await recordFailure(tx, endpointId, failure))
+    const failure = { error: 'The secret cannot be decrypted any more. Replace it.', status: null }
+    await read(async (tx) => await recordEndpointFailure(parts, tx, endpoint, failure))
     return
   }
   const recipients = recipientsOf(target.url)
@@ -86,7 +86,7 @@ export async function deliver(parts: DeliveryParts, endpointId: string, signal: 
           endpointId,
           sent.map(({ outcome }) => outcome),
         )
-        return await recordEndpoint(parts, tx, { endpointId, tenantId, failures: target.failures }, sent)
+        return await recordEndpoint(parts, tx, endpoint, sent)
       })
     }
   } finally {
@@ -172,38 +172,53 @@ function outcomeOf(delivery: DueDelivery, { status, durationMs, error, answer, o
 
 const gone = 410
 
+type Tx = Parameters<typeof recordSuccess>[0]
+
+interface Endpoint {
+  readonly endpointId: string
+  readonly tenantId: string
+  /** In a row, before this attempt. */
+  readonly failures: number
+}
+
 /** Returns whether the endpoint works. */
 async function recordEndpoint(
-  { logger, metrics }: DeliveryParts,
-  tx: Parameters<typeof recordSuccess>[0],
-  {
-    endpointId,
-    tenantId,
-    failures,
-  }: { readonly endpointId: string; readonly tenantId: string; readonly failures: number },
+  parts: Pick<DeliveryParts, 'logger' | 'metrics'>,
+  tx: Tx,
+  endpoint: Endpoint,
   sent: readonly Sent[],
 ): Promise<boolean> {
-  if (sent.some(({ result }) => result.error === null)) return await recordSuccess(tx, endpointId)
+  if (sent.some(({ result }) => result.error === null)) return await recordSuccess(tx, endpoint.endpointId)
   const last = sent.findLast(({ result }) => result.ownState === undefined)?.result
   if (last === undefined || last.error === null) return sent.length > 0
-  const isFinal = await recordFailure(tx, endpointId, {
-    retryInSeconds: endpointPauseSeconds(failures),
-    error: last.error,
-    giveUpAfterDays: webhookRetryDays,
-  })
-  logger.info({ event: 'webhook_failed', endpoint_id: endpointId, tenant_id: tenantId, status: last.status })
-  if (!isFinal && last.status !== gone) return false
-  if (!(await pauseEndpoint(tx, endpointId))) return false
-  await recordEndpointEvent(tx, endpointId, 'paused', system, { error: last.error })
-  await notifyOthers(tx, endpointId)
-  await endUnreadFeed(tx)
-  metrics.paused()
-  logger.warn({ event: 'webhook_paused', endpoint_id: endpointId, tenant_id: tenantId, status: last.status })
+  await recordEndpointFailure(parts, tx, endpoint, { error: last.error, status: last.status })
   return false
 }
 
+/** Pauses the endpoint if it is gone, or has failed for days. */
+async function recordEndpointFailure(
+  { logger, metrics }: Pick<DeliveryParts, 'logger' | 'metrics'>,
+  tx: Tx,
+  { endpointId, tenantId, failures }: Endpoint,
+  { error, status }: { readonly error: string; readonly status: number | null },
+): Promise<void> {
+  const isFinal = await recordFailure(tx, endpointId, {
+    retryInSeconds: endpointPauseSeconds(failures),
+    error,
+    giveUpAfterDays: webhookRetryDays,
+  })
+  logger.info({ event: 'webhook_failed', endpoint_id: endpointId, tenant_id: tenantId, status })
+  if (!isFinal && status !== gone) return
+  if (!(await pauseEndpoint(tx, endpointId))) return
+  await recordEndpointEvent(tx, endpointId, 'paused', system, { error })
+  await notifyOthers(tx, endpointId)
+  await endUnreadFeed(tx)
+  metrics.paused()
+  logger.warn({ event: 'webhook_paused', endpoint_id: endpointId, tenant_id: tenantId, status })
+}
+
 /** Tells administrators at the other endpoints that this one was paused. */
-async function notifyOthers(tx: Parameters<typeof recordSuccess>[0], endpointId: string): Promise<void> {
+async function notifyOthers(tx: Tx, endpointId: string): Promise<void> {
   const type = 'webhook.paused'
   const others = (await listSubscribers(tx)).filter(({ id, events }) => id !== endpointId && isSubscribed(events, type))
   if (others.length === 0) return

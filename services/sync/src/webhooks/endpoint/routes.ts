@@ -56,12 +56,13 @@ export function webhookRoutes(app: App, { db, queue, outbound, secretRing, maile
     const id = crypto.randomUUID()
     const secret = createSecret(secretRing, { tenantId: context.tenantId, endpointId: id })
     const made = await db.write(context, async (tx) => {
+      // Locks the feed, so that concurrent requests are counted one after the other.
+      await start(tx)
       if ((await countEndpoints(tx)) >= mostEndpoints) {
         throw problem('conflict', {
           detail: `The tenant already has ${mostEndpoints} endpoints. Delete one that is no longer used.`,
         })
       }
-      await start(tx)
       await insertEndpoint(tx, { id, ...body, actor })
       await allowWork(tx, id)
       await replaceSecret(tx, id, { ...secret, overlapHours: 0 })
