@@ -64,6 +64,12 @@ describe('a workbook is refused, with what to do,', () => {
     ['if it is empty', workbookOf(''), 'source_empty', 'header'],
     ['if two columns have one name', workbookOf(textRow(1, 'id', 'id')), 'column_repeated', 'columns 1 and 2'],
     ['if rows are not in order', workbookOf(textRow(2, 'id') + textRow(2, '1')), 'workbook_broken', 'save it again'],
+    [
+      'if a row has a number beyond those of spreadsheets',
+      workbookOf(textRow(10_000_000, 'id')),
+      'workbook_broken',
+      'save it again',
+    ],
     ['if a row is endless', workbookOf(textRow(1, 'id') + textRow(2, 'x'.repeat(1_100_000))), 'row_too_long', 'split'],
   ])('%s', async (_when, file, code, advice) => {
     expect(await failure(file)).toEqual([code, expect.stringContaining(advice)])

@@ -1,4 +1,5 @@
 import { csvConfigSchema, workbookMediaType } from '@postern/contracts'
+import { maxSourceRow } from '@postern/contracts/internal'
 import type { z } from 'zod'
 import { createByteBudget, readBytes } from '../../outbound/byte-stream.ts'
 import { SourceReadError } from '../source-read-error.ts'
@@ -67,7 +68,7 @@ async function* readText(
   const delimiter = config.delimiter ?? declared ?? (await findSeparator(sample.slice(0, sampleCharacters)))
   const options = { delimiter, lenientQuotes: config.lenient_quotes, maxColumns: limits.maxColumns }
   let shape: TableLayout | undefined
-  const maxLines = limits.maxRows * linesARow
+  const maxLines = Math.min(limits.maxRows * linesARow, maxSourceRow)
   let before = 0
   for await (const records of parseRecords(text, options)) {
     // Empty lines cost as much to compare as rows.

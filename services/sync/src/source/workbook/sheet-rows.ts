@@ -19,6 +19,7 @@ interface Parts {
 
 const maxRowCharacters = 1024 * 1024
 const maxColumns = 16_384
+const maxRow = 1_048_576
 
 /** Yields the rows with values, in order, as many at once as a chunk of the part has. */
 export async function* readSheetRows(
@@ -40,7 +41,9 @@ export async function* readSheetRows(
   }
   const startRow = (given: string | undefined): void => {
     const next = given === undefined ? row + 1 : Number(given)
-    if (!Number.isSafeInteger(next) || next <= row) throw brokenWorkbookError(new Error('the rows are not in order'))
+    if (!Number.isInteger(next) || next <= row || next > maxRow) {
+      throw brokenWorkbookError(new Error('a row has no number, or one that is out of order or too large'))
+    }
     row = next
     cells = []
     characters = 0
