@@ -118,3 +118,10 @@ test('a body behind a byte order mark is accepted', async () => {
   const answer = await world.syncCaller(sync.url).call(principal, 'POST', '/scim/v2/Users', { body, headers })
   expect([answer.status, answer.json]).toMatchObject([201, { title: 'T' }])
 })
+
+test('a name of more than 255 characters is cut between two characters', async () => {
+  const principal = admin()
+  const [givenName, familyName] = ['a'.repeat(253), '🙂']
+  await create(principal, { name: { givenName, familyName } })
+  expect(await people(principal.tenantId)).toMatchObject([{ name: givenName }])
+})

@@ -1,13 +1,14 @@
 import {
+  type PushedPerson,
   type ScimUserInput,
   enterpriseUrn,
   inOneLine,
   isEmailAddress,
+  pushedPersonSchema,
   scimUserInputSchema,
   wordsOf,
 } from '@postern/contracts'
 import { inputErrors, problem } from '@postern/service-kit'
-import { type PushedPerson, pushedPersonSchema } from '@postern/contracts'
 
 /** What the provider sent, without empty values and schema URNs. */
 export type UserContent = Readonly<Record<string, unknown>>
@@ -66,16 +67,18 @@ function factsOf(user: ScimUserInput, active: boolean): UserFacts {
     active: user.active ?? active,
     email: email?.toLowerCase(),
     unusableEmail: email === undefined ? emails[0] : undefined,
-    name: (
-      textIfAny(user.displayName) ??
-      textIfAny(user.name?.formatted) ??
-      textIfAny(given.join(' ')) ??
-      user.userName
-    ).slice(0, 255),
+    name: cutName(
+      textIfAny(user.displayName) ?? textIfAny(user.name?.formatted) ?? textIfAny(given.join(' ')) ?? user.userName,
+    ),
     title: textIfAny(user.title),
     unit: division === undefined && department === undefined ? undefined : { division, department },
     manager: textIfAny(enterprise?.manager?.value),
   }
+}
+
+/** Never ends with half of a character. */
+function cutName(name: string): string {
+  return name.slice(0, 255).replace(/[\uD800-\uDBFF]$/, '')
 }
 
 function emailsOf({ emails }: ScimUserInput): string[] {
