@@ -67,3 +67,13 @@ test('one address gets at most half of the connections, and a trusted proxy gets
   await expect.poll(open).toBe(before - 1)
   await visit()
 })
+
+test('connections that one address opens while few are in use count towards its half', async () => {
+  const { visit, open } = await start({ max: 40, ownerOf: (address) => address })
+  const others: Socket[] = []
+  for (let visitor = 0; visitor < 21; visitor += 1) others.push(await visit(`127.0.1.${visitor}`))
+  for (const socket of others.slice(0, 10)) socket.destroy()
+  await expect.poll(open).toBe(11)
+  for (let visitor = 0; visitor < 20; visitor += 1) await visit('127.0.0.2')
+  await expect(visit('127.0.0.2')).rejects.toMatchObject({ code: 'ECONNRESET' })
+})

@@ -26,7 +26,7 @@ export function boundConnections(server: Server, { max, ownerOf, metrics, logger
   })
   for (const reason of ['full', 'address'] as const) refused.inc({ reason }, 0)
   const open = new Map<Socket, string | undefined>()
-  // A connection that was reset early has no address.
+  /** Connections of each owner, counted from half of the maximum until only a quarter is in use. */
   let counts: Map<string, number> | undefined
   let openedSinceTidy = 0
   let warnedAt = -Infinity
@@ -47,19 +47,20 @@ export function boundConnections(server: Server, { max, ownerOf, metrics, logger
   }
 
   function count(socket: Socket, into: Map<string, number>): number {
+    // A connection that was reset early has no address.
     const address = socket.remoteAddress
     const owner = address === undefined ? undefined : ownerOf?.(address)
+    open.set(socket, owner)
     if (owner === undefined) return 0
     const total = (into.get(owner) ?? 0) + 1
     into.set(owner, total)
-    open.set(socket, owner)
     return total
   }
 
   function enter(socket: Socket): boolean {
     open.set(socket, undefined)
-    if (open.size <= max * ownedShare) return true
     if (counts === undefined) {
+      if (open.size <= max * ownedShare) return true
       counts = new Map()
       for (const [other] of open) if (other !== socket) count(other, counts)
     }
@@ -69,8 +70,11 @@ export function boundConnections(server: Server, { max, ownerOf, metrics, logger
   function leave(socket: Socket): void {
     const owner = open.get(socket)
     open.delete(socket)
-    if (owner !== undefined) counts?.set(owner, (counts.get(owner) ?? 1) - 1)
     if (open.size <= (max * ownedShare) / 2) counts = undefined
+    if (owner === undefined || counts === undefined) return
+    const left = (counts.get(owner) ?? 0) - 1
+    if (left > 0) counts.set(owner, left)
+    else counts.delete(owner)
   }
 
   server.maxConnections = max
