@@ -22,12 +22,11 @@ import {
   isRepetition,
   nullKeeping,
 } from './idempotency.ts'
-import { parseJsonLines } from './json-body.ts'
+import { parseJsonLines, parseOurJson } from './json-body.ts'
 import { contentOf, valueOf } from './json-text.ts'
 import type { Logger } from './logger.ts'
 import { withEnvelope } from './page-envelope.ts'
 import { problem } from './problem.ts'
-import { readAhead } from './read-ahead.ts'
 import type { AnswerControl, RequestInfo } from './request-info.ts'
 import { type InputRules, type Inputs, parseInputs } from './route-inputs.ts'
 import { requestedExpansions, requestedFields, selectFields } from './select-fields.ts'
@@ -48,6 +47,7 @@ declare module 'fastify' {
 export interface Registration extends InputRules {
   readonly method: Method
   readonly path: string
+  /** Whether the JSON comes from Postern, and need not be scanned for what I-JSON forbids. */
   readonly isOurJson?: boolean
   readonly maxBodyBytes: number
   readonly success: number
@@ -62,26 +62,23 @@ export interface Registration extends InputRules {
 
 /** Adds a route with its guard, its inputs, its repetitions and the form of its answer. */
 export function registerRoute(app: App, registration: Registration): void {
-  const { body: schema, isOurJson = false, maxBodyBytes } = registration
-  if (isOurJson && schema !== undefined) {
-    app.register(async (scope) => {
-      readAhead(scope, schema, maxBodyBytes)
-      addRoute(scope, registration)
-    })
-    return
-  }
-  const { isStreamed, mediaTypes } = registration
-  if (!isStreamed && !mediaTypes.includes(linesMediaType)) {
+  const { isOurJson = false, isStreamed, mediaTypes } = registration
+  if (!isOurJson && !isStreamed && !mediaTypes.includes(linesMediaType)) {
     addRoute(app, registration)
     return
   }
+  const whole = { parseAs: 'buffer' } as const
   app.register(async (scope) => {
-    if (isStreamed) {
+    if (isOurJson) {
+      scope.removeContentTypeParser('application/json')
+      scope.addContentTypeParser('application/json', whole, async (_request: FastifyRequest, body: Buffer) =>
+        parseOurJson(body),
+      )
+    } else if (isStreamed) {
       scope.removeAllContentTypeParsers()
       scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
     } else {
-      const options = { parseAs: 'buffer' } as const
-      scope.addContentTypeParser(linesMediaType, options, async ({ headers }: FastifyRequest, body: Buffer) => {
+      scope.addContentTypeParser(linesMediaType, whole, async ({ headers }: FastifyRequest, body: Buffer) => {
         assertDigest(headers['content-digest'], body)
         return parseJsonLines(body)
       })

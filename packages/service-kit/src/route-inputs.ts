@@ -7,7 +7,6 @@ import { inputErrors } from './input-errors.ts'
 import { normalizeBody, normalizeParameters } from './normalize-text.ts'
 import { describeMediaTypes } from './problem-handler.ts'
 import { problem } from './problem.ts'
-import { ReadBody } from './read-ahead.ts'
 import type { RequestInfo } from './request-info.ts'
 import { type Current, parseChange } from './sent-back.ts'
 
@@ -55,7 +54,6 @@ export async function parseInputs(
   }
   const { body: schema, contract, current } = rules
   const value = readBody(request, rules)
-  if (value instanceof ReadBody) return { ...parameters, body: value.value }
   if (schema === undefined) return { ...parameters, body: undefined }
   const path = contract?.path
   if (current !== undefined && !schema.safeParse(value).success) {
@@ -76,7 +74,6 @@ function readBody(request: FastifyRequest, rules: InputRules): unknown {
   if (request.body !== undefined && (type === undefined || !mediaTypes.includes(type))) {
     throw problem('unsupported_media_type', { detail: describeMediaTypes(mediaTypes) })
   }
-  if (request.body instanceof ReadBody) return request.body
   if (body === undefined) return undefined
   if (request.body === undefined) assertDigest(request.headers['content-digest'], noBytes)
   return isFromClient(rules) ? normalizeBody(request.body, contract?.exactMembers) : request.body
