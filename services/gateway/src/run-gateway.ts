@@ -134,16 +134,14 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     keys: lookups.keys,
     tenants: lookups.tenants,
     people: lookups.people,
-    onEnded: (exchange, code) => {
-      metrics.refusal(code)
+    onEnded: (exchange, code) =>
       logger.info({
         event: 'request_ended',
         request_id: exchange.requestId,
         route: exchange.route?.id,
         code,
         ...traceOf(exchange),
-      })
-    },
+      }),
     onFailure: (error) => logger.error({ event: 'open_requests_check_failed', err: error }),
   })
   lookups.events.on('change', openRequests.checkSoon)

@@ -274,6 +274,7 @@ export function createResponder(parts: ServeParts): (exchange: Exchange) => void
       clientTimeoutMs,
       openRequests,
       connectionBudget,
+      onRefusal,
       onDone: onForwarded,
       onFailure,
     })

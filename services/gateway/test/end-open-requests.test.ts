@@ -243,6 +243,21 @@ test('a long poll and a client that waits for 100 Continue are refused when thei
   for (const { socket } of [...polls, expecting]) socket.destroy()
 })
 
+test('each request that ends because its key is revoked counts as one refusal', async () => {
+  const world = await start(silent)
+  const { gateway, service } = world
+  const forwarded = await open(gateway.port, get(world.victim))
+  const chunked = await open(gateway.port, post(world.victim, 'Transfer-Encoding: chunked\r\n'))
+  await expect.poll(() => service.began).toEqual(['victim'])
+  // Its first bytes are awaited.
+  await gateway.get('/api/v1/whoami', world.victim)
+  revoke(world)
+  for (const { received } of [forwarded, chunked]) await expect.poll(received).toMatch(/^HTTP\/1\.1 401 /)
+  const metrics = await (await fetch(`http://127.0.0.1:${gateway.adminPort}/internal/metrics`)).text()
+  expect(metrics).toMatch(/^postern_gateway_refusals_total\{[^}]*code="key_revoked"[^}]*\} 2$/m)
+  for (const { socket } of [forwarded, chunked]) socket.destroy()
+})
+
 describe('a gateway that cannot reach the keys service', () => {
   test.each(['frozen', 'erring'] as const)('ends what is open: it is %s', async (mode) => {
     const world = await start(stream)

@@ -116,6 +116,7 @@ export async function startGateway(
         clientTimeoutMs: 10_000,
         openRequests: { add: () => undefined, remove: () => undefined },
         connectionBudget: createReadAheadBudget(Infinity),
+        onRefusal: () => undefined,
         onDone: (_exchange, status) => resolve({ status, failures }),
         onFailure: (_exchange, error) => void failures.push(error),
       })

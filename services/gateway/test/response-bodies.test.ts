@@ -1,6 +1,6 @@
 import { Agent, type IncomingMessage, request as httpRequest } from 'node:http'
 import { buffer, text } from 'node:stream/consumers'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ask, closeAfterEach, expectReceived, get, mebibyte, open, startBoth } from './forwarding.ts'
 
 closeAfterEach()
@@ -142,6 +142,32 @@ describe('an answer', () => {
     await isStopped
     expect(written).toBeLessThan(size)
     expect((await buffer(answer)).length).toBe(size)
+  })
+
+  test('that the client does not read for a minute is cut, and does not count as a failure of the service', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const { port, outcome } = await startBoth(
+      (_request, response) => {
+        const chunk = Buffer.alloc(64 * 1024, 'x')
+        const more = (): void => {
+          while (response.writable && response.write(chunk));
+        }
+        response.on('drain', more)
+        more()
+      },
+      { answerWithinMs: 3_600_000 },
+    )
+    const answer = await ask(port)
+    answer.on('error', () => undefined)
+    let ended: Awaited<typeof outcome> | undefined
+    void outcome.then((result) => (ended = result))
+    await expect
+      .poll(() => {
+        vi.advanceTimersByTime(60_000)
+        return ended
+      })
+      .toEqual({ status: 200, failures: [] })
   })
 
   test('is aborted at the service if the client disconnects', async () => {

@@ -18,7 +18,13 @@ import {
 import { type AnswerHeaders, PooledRequest } from './connections.ts'
 import type { OpenRequest, OpenRequests } from '../open-requests.ts'
 import { limitBody } from './limit-body.ts'
-import { NoConnectionError, SignatureRefusedError, isFaultOfClient, upstreamFailure } from './upstream-errors.ts'
+import {
+  ClientStalledError,
+  NoConnectionError,
+  SignatureRefusedError,
+  isFaultOfClient,
+  upstreamFailure,
+} from './upstream-errors.ts'
 import type { UpstreamTarget } from './upstreams.ts'
 
 export interface Forwarding {
@@ -34,6 +40,8 @@ export interface Forwarding {
   readonly clientTimeoutMs: number
   readonly openRequests: Pick<OpenRequests, 'add' | 'remove'>
   readonly connectionBudget: ReadAheadBudget
+  /** The caller has lost its access. */
+  readonly onRefusal: (code: ProblemCode) => void
   /** Status 0: the client disconnected first. */
   readonly onDone: (exchange: Exchange, status: number) => void
   /** Not called for errors of the client. */
@@ -169,8 +177,9 @@ class AnswerHandler extends PooledRequest implements OpenRequest {
   }
 
   end(code: ProblemCode, answer: ProblemAnswer): void {
-    const { exchange, answerHeaders } = this.#forwarding
+    const { exchange, answerHeaders, onRefusal } = this.#forwarding
     const { request, response } = exchange
+    onRefusal(code)
     if (response.headersSent) {
       if (!this.#done) this.#finish(this.#status)
       // A reset also discards what the kernel was still to send. An answer that waits on the connection ends there.
@@ -239,7 +248,7 @@ class AnswerHandler extends PooledRequest implements OpenRequest {
     countPassedBytes(chunk.length)
     if (response.write(chunk)) return
     controller.pause()
-    this.#timer = setTimeout(() => controller.abort(new Error('the client takes nothing')), stalledReaderMs)
+    this.#timer = setTimeout(() => controller.abort(new ClientStalledError()), stalledReaderMs)
     this.#timer.unref()
     response.once('drain', () => {
       clearTimeout(this.#timer)

@@ -23,6 +23,11 @@ export class BodyTooSlowError extends Error {
   override readonly name = 'BodyTooSlowError'
 }
 
+/** The client does not read its answer. */
+export class ClientStalledError extends Error {
+  override readonly name = 'ClientStalledError'
+}
+
 /** The service did not receive the request. */
 export class NoConnectionError extends Error {
   override readonly name = 'NoConnectionError'
@@ -33,8 +38,10 @@ export class SignatureRefusedError extends Error {
   override readonly name = 'SignatureRefusedError'
 }
 
+const faultsOfClient = [BodyTooLargeError, EmptyBodyError, BodyTooSlowError, ClientStalledError] as const
+
 export function isFaultOfClient(error: unknown): boolean {
-  return error instanceof BodyTooLargeError || error instanceof EmptyBodyError || error instanceof BodyTooSlowError
+  return faultsOfClient.some((fault) => error instanceof fault)
 }
 
 const unreachable: ReadonlySet<string> = new Set([
