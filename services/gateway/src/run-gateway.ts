@@ -251,6 +251,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
         metrics.upstreamFailure(upstream)
         logger.warn({ event: 'upstream_failed', ...of, err: error })
       },
+      onCrash,
     }),
     refuse: createRefuse({
       callerHeaders,

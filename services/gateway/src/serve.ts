@@ -45,7 +45,10 @@ export interface ServeParts {
   /** Status 0: the client disconnected. */
   readonly onDone: (exchange: Exchange, status: number) => void
   readonly onForwarded: (exchange: Exchange, status: number) => void
+  /** The exchange with a service failed. */
   readonly onFailure: (exchange: Exchange, error: unknown) => void
+  /** A document could not be created. */
+  readonly onCrash: (exchange: Exchange, error: unknown) => void
 }
 
 function isKnown({ request }: Exchange, etag: string): boolean {
@@ -62,7 +65,7 @@ const pageHeaders = [
 
 export function createResponder(parts: ServeParts): (exchange: Exchange) => void {
   const { upstreams, mint, clocks, callerHeaders, usage, clientTimeoutMs, openRequests, connectionBudget } = parts
-  const { apiUrl, isDraining, onRefusal, onDone, onForwarded, onFailure } = parts
+  const { apiUrl, isDraining, onRefusal, onDone, onForwarded, onFailure, onCrash } = parts
   const documents = createDocuments(apiUrl)
 
   function refuse(exchange: Exchange, code: ProblemCode, answer: ProblemAnswer): void {
@@ -89,12 +92,9 @@ export function createResponder(parts: ServeParts): (exchange: Exchange) => void
           const encoding = coding === undefined ? [] : ['content-encoding', coding]
           send(exchange, 200, mediaType, content, [...kept, ...encoding, ...own, ...headers])
         }
+        onDone(exchange, exchange.response.headersSent ? exchange.response.statusCode : 0)
       })
-      .catch((error: unknown) => {
-        onFailure(exchange, error)
-        sendProblem(exchange, 'internal_error', { headers: answerHeaders(exchange) })
-      })
-      .finally(() => onDone(exchange, exchange.response.headersSent ? exchange.response.statusCode : 0))
+      .catch((error: unknown) => onCrash(exchange, error))
   }
 
   function answerItself(exchange: Exchange, route: Route, params: Readonly<Record<string, string | undefined>>): void {
