@@ -13,6 +13,7 @@ import {
   createMetrics,
   createReadAheadBudget,
   openTracing,
+  repeatEvery,
   tooManyPipelined,
   warnOfUnknownSettings,
   watchServer,
@@ -328,11 +329,13 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
   lease.start()
   const tenantCheck = createTenantCheck(config.providers, lookups.tenants, logger)
   const timers = [
-    setInterval(() => void tenantCheck.repeat(), checkTenantsEveryMs),
-    setInterval(() => void usage.flush(), usageEveryMs),
     setInterval(watermarks.prune, pruneEveryMs),
     setInterval(openRequests.check, checkOpenRequestsEveryMs),
-    setInterval(() => void sharedDatabase.refresh(), databaseCheckEveryMs),
+  ]
+  const usageReports = repeatEvery(usageEveryMs, usage.flush)
+  const checks = [
+    repeatEvery(checkTenantsEveryMs, tenantCheck.repeat),
+    repeatEvery(databaseCheckEveryMs, sharedDatabase.refresh),
   ]
 
   return {
@@ -343,7 +346,9 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       draining = true
       await server.close({ drainMs: config.drainMs, withinMs, logger })
       for (const timer of timers) clearInterval(timer)
+      for (const check of checks) void check.stop()
       pressure.close()
+      await usageReports.stop()
       await usage.flush()
       lease.stop()
       await keysClient.releaseLease(gateway).catch((error: unknown) => {

@@ -20,6 +20,7 @@ export interface Usage {
   /** Counts a refusal of a key by reason, route and address. */
   refused(principal: Principal, request: RefusedRequest, code: ProblemCode): void
   readonly signIn: SignIns['add']
+  /** Reports everything. Do not call it again before it has ended: lines that are being sent would not count as late. */
   flush(): Promise<void>
   /** Whether uses of keys could not be reported for `lateUsageMs`. */
   isLate(): boolean

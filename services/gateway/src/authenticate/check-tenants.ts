@@ -24,7 +24,6 @@ export function createTenantCheck(
   waitMs = startWaitMs,
 ): TenantCheck {
   let unchecked = listNamedTenants(providers)
-  let isRunning = false
 
   /** Stops at the first tenant that cannot be looked up. */
   async function findMissing(): Promise<readonly NamedTenant[]> {
@@ -32,7 +31,7 @@ export function createTenantCheck(
     for (const place of unchecked) {
       const { kind } = await tenants.obtain(place.reference)
       if (kind === 'unavailable') break
-      unchecked = unchecked.slice(1)
+      unchecked = unchecked.filter((other) => other !== place)
       if (kind === 'unknown') missing.push(place)
     }
     return missing
@@ -51,12 +50,9 @@ export function createTenantCheck(
         throw new ConfigurationError(missing.map((place) => `POSTERN_SIGN_IN: ${describe(place)}`))
     },
     repeat: async () => {
-      if (isRunning) return
-      isRunning = true
       for (const { path, reference } of await findMissing()) {
         logger.error({ event: 'sign_in_tenant_unknown', path, tenant: reference, advice })
       }
-      isRunning = false
     },
   }
 }
