@@ -59,13 +59,11 @@ export function createRefusalCounts(now: () => number): RefusalCounts {
   }
 
   function count({ counts }: KeyRefusals, more: Count): void {
-    const name = `${more.code} ${more.route ?? ''} ${more.address ?? ''}`
-    const hasRoom = counts.size < maxNamed && items < maxItems
-    const [id, added] =
-      counts.has(name) || hasRoom ? [name, more] : [more.code, { ...more, address: null, route: null }]
-    const known = counts.get(id)
+    const isNamed = counts.has(nameOf(more)) || (counts.size < maxNamed && items < maxItems)
+    const added = isNamed ? more : { ...more, address: null, route: null }
+    const known = counts.get(nameOf(added))
     if (known === undefined) {
-      counts.set(id, added)
+      counts.set(nameOf(added), added)
       items += 1
       return
     }
@@ -106,4 +104,8 @@ export function createRefusalCounts(now: () => number): RefusalCounts {
       for (const { counts, recent } of keys.values()) items += counts.size + recent.length
     },
   }
+}
+
+function nameOf({ code, route, address }: Count): string {
+  return `${code} ${route ?? ''} ${address ?? ''}`
 }
