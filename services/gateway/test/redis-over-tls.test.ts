@@ -1,5 +1,6 @@
-import type { Socket } from 'node:net'
-import { getCACertificates, setDefaultCACertificates } from 'node:tls'
+import { once } from 'node:events'
+import type { AddressInfo, Socket } from 'node:net'
+import { createServer, getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { type TestRedis, startTestRedis } from '@postern/local-stack/testing'
 import { Redis } from 'ioredis'
 import { generate } from 'selfsigned'
@@ -154,5 +155,25 @@ test('a gateway does not use a Redis without TLS at an address that names TLS', 
   } finally {
     await refused.cache.close()
     plain.close()
+  }
+})
+
+test('a gateway asks Sentinels by TLS at an address that names TLS', async () => {
+  const { port, username, password } = new URL(relay.url)
+  const sentinel = createServer(certificate, (connection) => {
+    connection.on('error', () => undefined)
+    connection.on('data', () => connection.write(`*2\r\n$9\r\nlocalhost\r\n$${port.length}\r\n${port}\r\n`))
+  })
+  sentinel.on('tlsClientError', () => undefined)
+  sentinel.listen(0, '127.0.0.1')
+  await once(sentinel, 'listening')
+  const { port: sentinelPort } = sentinel.address() as AddressInfo
+  const found = openRelayedCache(`rediss+sentinel://${username}:${password}@localhost:${sentinelPort}/main`)
+  try {
+    await found.expectToWork(operator)
+    expect(found.health()).toEqual({ commands: true, subscription: true })
+  } finally {
+    await found.cache.close()
+    sentinel.close()
   }
 })

@@ -7,7 +7,7 @@ const masterSchema = z.tuple([z.string().min(1), z.coerce.number().int().min(1).
 
 /** Rejects if no sentinel knows the master. */
 export function createMasterFinder(
-  { nodes, group, sentinelPassword }: RedisAddress,
+  { nodes, group, sentinelPassword, isEncrypted }: RedisAddress,
   timeoutMs: number,
 ): () => Promise<RedisNode> {
   return async () => {
@@ -16,7 +16,7 @@ export function createMasterFinder(
       const sentinel = new Redis({
         ...node,
         ...(sentinelPassword === undefined ? {} : { password: sentinelPassword }),
-        Connector: createConnectorClass({ isEncrypted: false, connectTimeoutMs: timeoutMs }),
+        Connector: createConnectorClass({ isEncrypted, connectTimeoutMs: timeoutMs }),
         lazyConnect: true,
         protocol: 2,
         enableReadyCheck: false,
