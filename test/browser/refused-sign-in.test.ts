@@ -52,7 +52,7 @@ const cases: readonly (readonly [
     {
       title: 'Your organization is not registered',
       sentence:
-        'The token names no tenant (read from /postern_grants, /postern_tenant). Let the provider add the claim',
+        'The token names no tenant (read from /postern_grants, /postern_tenant). Configure the provider to add the claim',
     },
   ],
   [

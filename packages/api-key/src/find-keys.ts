@@ -1,7 +1,7 @@
 import { parseKey } from './format.ts'
 import { maskKey } from './mask.ts'
 
-/** A key in a text, masked, so that the report of a leak is no second leak. */
+/** A key in a text, masked, so that reporting a leak does not repeat it. */
 export interface FoundKey {
   readonly masked: string
   readonly index: number
@@ -9,14 +9,14 @@ export interface FoundKey {
 
 const keysPattern = /postern_[0-9A-Za-z]{49}/g
 
-/** Returns every key in a text: form and checksum are right. */
+/** Returns every key with a valid checksum in a text. */
 export function findKeys(text: string): FoundKey[] {
   return [...text.matchAll(keysPattern)].flatMap(({ 0: value, index }) =>
     parseKey(value) === undefined ? [] : [{ masked: maskKey(value), index }],
   )
 }
 
-/** Replaces everything of the form of a key with its mask. */
+/** Replaces everything that has the form of a key with its mask. */
 export function maskKeys(text: string): string {
   return text.replaceAll(keysPattern, (value) => maskKey(value))
 }

@@ -5,7 +5,7 @@ import { crc32 } from 'node:zlib'
 import { type KeyHash, hashKey } from './hash.ts'
 import { lastFourOf, maskKey } from './mask.ts'
 
-/** One pattern of a secret scanner finds leaked keys. */
+/** Secret scanners find leaked keys by this prefix. */
 export const keyPrefix = 'postern_'
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'

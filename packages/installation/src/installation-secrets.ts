@@ -2,8 +2,8 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type LoginPassword, loginRoles, parseLoginPasswords, secondLogins } from '@postern/tenant-db'
 import { type ComponentName, componentNames, filesOf, ringsOf } from './components.ts'
-import { type RedisLogin, type RedisPasswords, formatRedisUsers } from './redis-users.ts'
-import { type Secrets, openSecrets } from './secrets.ts'
+import { type RedisClientName, type RedisLogin, type RedisPasswords, formatRedisUsers } from './redis-users.ts'
+import { type Secrets, complete, openSecrets } from './secrets.ts'
 import { type InstallationAddresses, type Urls, readUrls } from './urls.ts'
 
 /** Creates missing secrets, and a subfolder of files for each component. Returns the subfolders. */
@@ -13,7 +13,7 @@ export async function initSecrets(
 ): Promise<Readonly<Record<ComponentName, string>>> {
   const urls = await readUrls(folder, addresses)
   const secrets = await openSecrets(folder)
-  const folders: [ComponentName, string][] = []
+  const folders = new Map<ComponentName, string>()
   for (const component of componentNames) {
     const values = await valuesOf(component, secrets, urls)
     for (const name of filesOf(component)) {
@@ -21,29 +21,9 @@ export async function initSecrets(
       if (value === undefined) throw new Error(`the file ${name} of ${component} has no content`)
       await secrets.put(join(component, name), value)
     }
-    folders.push([component, join(folder, component)])
+    folders.set(component, join(folder, component))
   }
-  return complete(folders)
-}
-
-function complete(folders: readonly (readonly [ComponentName, string])[]): Record<ComponentName, string> {
-  const found = new Map(folders)
-  const of = (name: ComponentName): string => found.get(name) ?? ''
-  return {
-    gateway: of('gateway'),
-    console: of('console'),
-    keys: of('keys'),
-    findings: of('findings'),
-    universe: of('universe'),
-    evidence: of('evidence'),
-    sync: of('sync'),
-    migrate: of('migrate'),
-    operator: of('operator'),
-    postgres: of('postgres'),
-    pgbouncer: of('pgbouncer'),
-    redis: of('redis'),
-    store: of('store'),
-  }
+  return complete(componentNames, folders)
 }
 
 async function valuesOf(
@@ -55,24 +35,23 @@ async function valuesOf(
   const values: Record<string, string> = {}
   const [shown, ...accepted] = accessKeys(passwords.store)
   const redis = redisPasswords(secrets)
+  const redisUrl = (name: RedisClientName): string =>
+    urls.redis(name, { own: redis[name], shared: secrets.sharedRedisPasswords })
   for (const ring of ringsOf(component)) values[ring] = rings[ring]
   switch (component) {
     case 'gateway':
-      return {
-        ...values,
-        POSTERN_REDIS_URL: urls.redis(component, { own: redis[component], shared: secrets.sharedRedisPasswords }),
-      }
+      return { ...values, POSTERN_REDIS_URL: redisUrl(component) }
     case 'console':
       return {
         ...values,
-        POSTERN_REDIS_URL: urls.redis(component, { own: redis[component], shared: secrets.sharedRedisPasswords }),
+        POSTERN_REDIS_URL: redisUrl(component),
         POSTERN_OIDC_CLIENT_SECRET: await readText(secrets.oidcClientSecretFile),
       }
     case 'keys':
       return {
         ...values,
         POSTERN_DATABASE_URL: urls.pooled('keys', passwords.keys),
-        POSTERN_REDIS_URL: urls.redis(component, { own: redis[component], shared: secrets.sharedRedisPasswords }),
+        POSTERN_REDIS_URL: redisUrl(component),
       }
     case 'findings':
       return {

@@ -45,7 +45,7 @@ export interface DatabaseOptions {
 export interface PreparedDatabase {
   readonly applied: readonly string[]
   readonly retired: readonly string[]
-  /** Only a superuser can change that. */
+  /** PUBLIC may create large objects. Only a superuser can revoke that. */
   readonly largeObjectsOpen?: true
 }
 
@@ -56,7 +56,7 @@ export async function prepareDatabase(options: DatabaseOptions): Promise<Prepare
     await ensureRoles(superuser.url('postgres'), superuser.passwords)
     await ensureDatabase(superuser.url('postgres'), database)
   }
-  const largeObjectsOpen = await closeSchema(connectionString)
+  const largeObjectsOpen = await closePublicSchema(connectionString)
   const applied: string[] = []
   const apply = async (schema: string, directory: string | URL): Promise<void> => {
     const done = await migrate({ connectionString, schema, directory })
@@ -86,7 +86,8 @@ export async function prepareDatabase(options: DatabaseOptions): Promise<Prepare
   return { applied, retired, ...(largeObjectsOpen && { largeObjectsOpen }) }
 }
 
-async function closeSchema(migratorUrl: string): Promise<boolean> {
+/** Returns whether PUBLIC may create large objects. */
+async function closePublicSchema(migratorUrl: string): Promise<boolean> {
   let rows: unknown[] = []
   await asOwner(migratorUrl, 'postern.database', async (run) => {
     await run('revoke all on schema public from public')

@@ -21,13 +21,13 @@ const passwords = [
 ]
 
 /** Migrations set this password before they use it. PostgreSQL's administrator owns the superuser's. */
-const replaced: readonly string[] = ['password-migrator']
+const replaceable: readonly string[] = ['password-migrator']
 
 export const rotatableNames: readonly string[] = [
   ...ringNames,
   ...Object.keys(signingKeyFiles),
   ...passwords,
-  ...replaced,
+  ...replaceable,
 ]
 
 /**
@@ -36,13 +36,13 @@ export const rotatableNames: readonly string[] = [
 export const rotationSteps = ['add', 'promote', 'retire'] as const
 export type RotationStep = (typeof rotationSteps)[number]
 
-/** Keys of a ring, passwords or PEM keys; the first is in use. */
-interface Form {
+/** The format of a file with keys of a ring, passwords or PEM keys. The first entry is in use. */
+interface SecretFormat {
   readonly file: string
   read(text: string): readonly string[]
   write(entries: readonly string[]): string
   make(entries: readonly string[]): string
-  /** Whether old parts stay, like published keys; otherwise there are at most two. */
+  /** Whether old entries stay, as those of published keys do; otherwise there are at most two. */
   readonly keepsOld: boolean
 }
 
@@ -62,7 +62,7 @@ export async function rotateRing(folder: string, name: RingName, step: RotationS
 
 /** For published keys, `retire` removes the oldest. The migrator's password has the single step `replace`. */
 export async function rotateSecret(folder: string, name: string, step: RotationStep | 'replace'): Promise<void> {
-  if (replaced.includes(name) !== (step === 'replace')) {
+  if (replaceable.includes(name) !== (step === 'replace')) {
     throw new Error(
       step === 'replace'
         ? `${name} is replaced in three steps: ${rotationSteps.join(', ')}`
@@ -113,44 +113,44 @@ async function rotateSigningKey(folder: string, name: string, step: RotationStep
 }
 
 /**
- * `add` stores the new part's digest beside the secret, so that a repeated or skipped step cannot reactivate a leaked
+ * `add` stores the new entry's digest beside the secret, so that a repeated or skipped step cannot reactivate a leaked
  * key.
  */
-async function applyStep(folder: string, name: string, step: RotationStep, form: Form): Promise<void> {
-  const path = join(folder, form.file)
+async function applyStep(folder: string, name: string, step: RotationStep, format: SecretFormat): Promise<void> {
+  const path = join(folder, format.file)
   const notePath = `${path}.rotation`
-  const entries = form.read(await readSecret(path))
+  const entries = format.read(await readSecret(path))
   const [current, other, ...older] = entries
   if (current === undefined) throw new Error(`${name} contains no key`)
-  if (!form.keepsOld && older.length > 0) throw new Error(`${name} contains more than two keys`)
+  if (!format.keepsOld && older.length > 0) throw new Error(`${name} contains more than two keys`)
   const noted = await readIfThere(notePath)
   const isNew = (entry: string | undefined) => entry !== undefined && digestOf(entry) === noted
   if (step === 'add') {
     if (isNew(other)) throw new Error(`${name}: a rotation is in progress; the next step is promote`)
-    if (other !== undefined && !form.keepsOld) {
+    if (other !== undefined && !format.keepsOld) {
       throw new Error(
         `${name}: a rotation is in progress; the next step is ${isNew(current) ? 'retire' : 'promote or retire'}`,
       )
     }
-    const added = form.make(entries)
+    const added = format.make(entries)
     await replaceFile(notePath, digestOf(added))
-    // Verifiers must know a part before it is used.
-    await replaceFile(path, form.write([current, added, ...entries.slice(1)]))
+    // Verifiers must know an entry before it is used.
+    await replaceFile(path, format.write([current, added, ...entries.slice(1)]))
     return
   }
   if (other === undefined) throw new Error(`${name} has one value; the first step of a rotation is add`)
   if (step === 'promote') {
     if (isNew(current)) throw new Error(`${name}: the new value is already in use; the next step is retire`)
     // Old keys stay, so only the digest shows that one is new.
-    if (form.keepsOld && !isNew(other)) {
+    if (format.keepsOld && !isNew(other)) {
       throw new Error(`${name}: the second value may not be new; the first step of a rotation is add`)
     }
-    await replaceFile(path, form.write([other, current, ...older]))
+    await replaceFile(path, format.write([other, current, ...older]))
     if (!isNew(other)) await replaceFile(notePath, digestOf(other))
     return
   }
   if (isNew(other)) throw new Error(`${name}: the new value is not in use yet; the next step is promote`)
-  await replaceFile(path, form.write(entries.slice(0, -1)))
+  await replaceFile(path, format.write(entries.slice(0, -1)))
 }
 
 async function readSecret(path: string): Promise<string> {
@@ -161,7 +161,7 @@ async function readSecret(path: string): Promise<string> {
   return text
 }
 
-/** Reveals nothing: each part contains 256 random bits. */
+/** Reveals nothing: each entry contains 256 random bits. */
 function digestOf(entry: string): string {
   return hash('sha256', entry)
 }

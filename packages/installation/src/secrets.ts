@@ -133,7 +133,8 @@ export async function openSecrets(folder: string, given: Partial<Record<RingName
   }
 }
 
-function complete<Name extends string>(
+/** Returns the values as a record; a missing one is empty. */
+export function complete<Name extends string>(
   names: readonly Name[],
   values: ReadonlyMap<Name, string>,
 ): Record<Name, string> {

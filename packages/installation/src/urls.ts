@@ -5,7 +5,7 @@ import { loginRoles, parseLoginPasswords, secondLogins } from '@postern/tenant-d
 import { type RedisClientName, redisClients, redisUserName } from './redis-users.ts'
 import { readIfThere } from './secrets.ts'
 
-/** A missing one is read from the folder, or defaults to the compose file's name. */
+/** Missing addresses are read from the folder, or default to the names in the compose file. */
 export interface InstallationAddresses {
   /**
    * A pooler in transaction mode, or PostgreSQL: `host:port`, or several with optional parameters:
@@ -39,18 +39,18 @@ const files = {
  * Existing URLs change only their password, so that a rotation keeps hosts and parameters. Throws if a URL is invalid.
  */
 export async function readUrls(folder: string, given: InstallationAddresses): Promise<Urls> {
-  for (const name of ['pooler', 'postgres'] as const) checkServer(name, given[name])
-  checkRedis(given.redis)
-  const there = new Map<string, Url>()
+  for (const name of ['pooler', 'postgres'] as const) assertServer(name, given[name])
+  assertRedis(given.redis)
+  const existing = new Map<string, Url>()
   for (const name of Object.values(files).flat()) {
     const text = await readIfThere(join(folder, name))
     if (text === undefined) continue
     const url = parseUrl(text)
     if (url === undefined)
       throw new Error(`${join(folder, name)} contains no URL with a password. Correct or remove it`)
-    there.set(name, url)
+    existing.set(name, url)
   }
-  const neighbour = (names: readonly string[]): Url | undefined => names.flatMap((name) => there.get(name) ?? [])[0]
+  const findFirst = (names: readonly string[]): Url | undefined => names.flatMap((name) => existing.get(name) ?? [])[0]
 
   /** Without `own`, the other files name the server. */
   function postgresUrl(
@@ -59,7 +59,7 @@ export async function readUrls(folder: string, given: InstallationAddresses): Pr
     others: readonly string[],
     fresh: { readonly user: string; readonly path: string; readonly password: string },
   ): string {
-    const known = own ?? neighbour(others)
+    const known = own ?? findFirst(others)
     const [address, query] = given[server]?.split('?') ?? []
     return formatUrl({
       scheme: known?.scheme ?? 'postgres',
@@ -72,11 +72,11 @@ export async function readUrls(folder: string, given: InstallationAddresses): Pr
     })
   }
   const named = given.database === undefined ? undefined : encodeURIComponent(given.database)
-  const database = named ?? neighbour([...files.migrator, ...files.pooled])?.path ?? defaults.database
+  const database = named ?? findFirst([...files.migrator, ...files.pooled])?.path ?? defaults.database
 
   return {
     redis: (component, { own, shared }) => {
-      const known = there.get(join(component, 'POSTERN_REDIS_URL')) ?? neighbour(files.redis)
+      const known = existing.get(join(component, 'POSTERN_REDIS_URL')) ?? findFirst(files.redis)
       const written = given.redis?.includes('://') === true ? parseUrl(given.redis) : undefined
       const login = redisLogin(component, (written ?? known)?.user, shared !== undefined)
       const [{ password }] = parseLoginPasswords(login.isOwn ? own : (shared ?? own))
@@ -90,18 +90,18 @@ export async function readUrls(folder: string, given: InstallationAddresses): Pr
     pooled: (role, passwords) => {
       const [{ login, password }] = parseLoginPasswords(passwords)
       const user = login === 'b' ? secondLogins[role] : loginRoles[role]
-      const own = there.get(join(role, 'POSTERN_DATABASE_URL'))
+      const own = existing.get(join(role, 'POSTERN_DATABASE_URL'))
       // A service may have its own database.
       const path = given.database === undefined ? (own?.path ?? database) : database
       return postgresUrl('pooler', own, files.pooled, { user, path, password })
     },
     superuser: (password) => {
-      const own = there.get(files.superuser[0])
+      const own = existing.get(files.superuser[0])
       const fresh = { user: own?.user ?? 'postgres', path: own?.path ?? 'postgres', password }
       return postgresUrl('postgres', own, files.migrator, fresh)
     },
     migrator: (password) =>
-      postgresUrl('postgres', there.get(files.migrator[0]), files.superuser, {
+      postgresUrl('postgres', existing.get(files.migrator[0]), files.superuser, {
         user: loginRoles.migrator,
         path: database,
         password,
@@ -146,7 +146,7 @@ function formatUrl({ scheme, user, password, address, path, query }: Url): strin
 const hostForm = String.raw`(?:[\w.-]+|\[[\da-f:.]+\]):\d{1,5}`
 const serverForm = new RegExp(String.raw`^${hostForm}(?:,${hostForm})*(?:\?[\w.~%&=/-]*)?$`, 'i')
 
-function checkServer(name: string, address: string | undefined): void {
+function assertServer(name: string, address: string | undefined): void {
   if (address === undefined) return
   if (!serverForm.test(address))
     throw new Error(
@@ -160,7 +160,7 @@ function checkServer(name: string, address: string | undefined): void {
   }
 }
 
-function checkRedis(address: string | undefined): void {
+function assertRedis(address: string | undefined): void {
   const hosts = '[\\w.:\\[\\]-]+:\\d{1,5}'
   const url = new RegExp(
     `^(?:rediss?(?:\\+sentinel|\\+cluster)?://(?:[\\w.~%-]+@)?)?${hosts}(?:,${hosts})*(?:/[\\w.-]*)?$`,

@@ -48,7 +48,7 @@ export interface FindingVerification {
   readonly fault: { readonly seq: number; readonly problem: ChainFault } | null
 }
 
-/** In the order of `seq`, from the first or after `after`. */
+/** Verifies the entries of a finding in the order of `seq`, from the first or after `after`. */
 export function verifyFindingLog(
   entries: Iterable<ChainedEntry>,
   after: Anchor = { seq: 0, hash: null },

@@ -13,7 +13,7 @@ export const checkpointSchema = z.object({
 })
 export type Checkpoint = z.infer<typeof checkpointSchema>
 
-/** EdDSA. Undefined if none of the keys signed it. */
+/** Returns the content of a checkpoint, or undefined if none of the keys signed it (EdDSA). */
 export async function verifyCheckpoint(jws: string, keys: JSONWebKeySet): Promise<Checkpoint | undefined> {
   try {
     const { payload, protectedHeader } = await compactVerify(jws, createLocalJWKSet(keys), { algorithms: ['EdDSA'] })

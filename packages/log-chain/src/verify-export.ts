@@ -18,7 +18,7 @@ export interface ExportReport {
 
 const maxFaults = 100
 
-/** NDJSON by `position`. Memory grows with the number of findings. Only changed entries are reported. */
+/** Verifies NDJSON in the order of `position`. Memory grows with the number of findings. */
 export async function verifyExport(
   lines: AsyncIterable<string> | Iterable<string>,
   checkpoints: readonly string[] = [],

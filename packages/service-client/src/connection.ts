@@ -6,7 +6,7 @@ export const idleConnections = { keepAliveTimeout: 1500, keepAliveMaxTimeout: 15
 
 const lostCodes: ReadonlySet<unknown> = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'])
 
-/** Only for requests that change nothing; `ask` must sign each attempt. */
+/** Repeats a request whose connection was lost. Only for requests that change nothing; `ask` must sign each attempt. */
 export async function retryOnce<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   try {
     return await ask()

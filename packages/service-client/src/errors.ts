@@ -1,6 +1,6 @@
 import { UnsignableValueError } from '@postern/signed-context'
 
-/** Nothing was sent. */
+/** With these errors nothing was sent. */
 const unsentCodes: ReadonlySet<unknown> = new Set([
   'ECONNREFUSED',
   'EHOSTUNREACH',

@@ -40,7 +40,6 @@ export function openKeySet(provider: KeyOwner): KeySet {
   })
 }
 
-/** Reads the provider's discovery document. */
 export async function discover(
   { issuer, allowHttp }: KeyOwner,
   options: RequestInit,

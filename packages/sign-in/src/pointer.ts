@@ -1,4 +1,4 @@
-/** The names that a JSON Pointer (RFC 6901) goes through, or undefined if the text is none. */
+/** Returns the member names of a JSON Pointer (RFC 6901), or undefined for another text. */
 export function parsePointer(text: string): readonly string[] | undefined {
   if (!text.startsWith('/') || /~(?![01])/.test(text)) return undefined
   return text
@@ -19,7 +19,7 @@ export function resolvePointer(value: unknown, pointer: string): unknown {
   return found
 }
 
-/** The pointer to a member at the top. */
+/** Returns the pointer to a top-level member. */
 export function pointerTo(name: string): string {
   return `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`
 }

@@ -91,7 +91,7 @@ interface Read {
   readonly value: unknown
 }
 
-/** The first pointer that yields something. */
+/** Reads the first pointer whose claim has a value. */
 function readFirst(claims: Claims, from: readonly string[]): Read | undefined {
   for (const pointer of from) {
     const value = resolvePointer(claims, pointer)
@@ -100,13 +100,13 @@ function readFirst(claims: Claims, from: readonly string[]): Read | undefined {
   return undefined
 }
 
-/** Why nobody is signed in if none of the tenants exists. */
+/** Returns the refusal if none of the tenants exists. */
 export function refuseTenants({ grants, tenantFrom }: Pick<Person, 'grants' | 'tenantFrom'>): SignInRefusal {
   const read = tenantFrom === undefined ? {} : { read: [tenantFrom] }
   return { code: 'tenant_unknown', ...read, found: shorten(grants.map(({ tenant }) => tenant).join(', ')) }
 }
 
-/** The first of the pointers that yields something. */
+/** Returns the first pointer whose claim has a value. */
 export function findClaim(claims: Claims, from: readonly string[]): string | undefined {
   return readFirst(claims, from)?.pointer
 }
@@ -270,15 +270,15 @@ function readName({ displayName }: SignInProvider, claims: Claims, subject: stri
 
 /** Cuts a name to what rows and headers hold. */
 function cut(name: string): string {
-  let taken = ''
+  let short = ''
   let encoded = 0
   for (const character of name
     .slice(0, maxNameCharacters + 1)
     .toWellFormed()
     .replaceAll('\0', '\ufffd')) {
     encoded += encodeURIComponent(character).length
-    if (taken.length + character.length > maxNameCharacters || encoded > maxEncodedName) break
-    taken += character
+    if (short.length + character.length > maxNameCharacters || encoded > maxEncodedName) break
+    short += character
   }
-  return taken
+  return short
 }

@@ -19,7 +19,6 @@ export type TokenCheck =
   /** Forged: the form of the provider's tokens with an invalid signature. */
   | { readonly kind: 'refused'; readonly refusal: SignInRefusal; readonly isForged: boolean }
 
-/** What a provider is asked for. */
 export interface ProviderSources {
   readonly keysOf: (provider: SignInProvider) => JWTVerifyGetKey
   readonly readUserinfo: ReadUserinfo
