@@ -1,4 +1,4 @@
-/** RFC 9110, section 12.5.1. */
+/** Returns the offered media type that the client prefers (RFC 9110, section 12.5.1). Undefined if it accepts none. */
 export function negotiate(accept: string | undefined, offered: readonly string[]): string | undefined {
   // HOT PATH: the usual values.
   if (accept === undefined || accept === '*/*' || accept === offered[0]) return offered[0]
@@ -12,7 +12,10 @@ export function negotiate(accept: string | undefined, offered: readonly string[]
   return best?.mediaType
 }
 
-/** RFC 9110, section 12.5.3. Of equal ones the first offered. Undefined: the client accepts none, or sent no header. */
+/**
+ * Returns the offered content coding that the client prefers, the first among equals (RFC 9110, section 12.5.3).
+ * Undefined if it accepts none or sent no header.
+ */
 export function chooseCoding<Coding extends string>(
   header: string | undefined,
   offered: readonly Coding[],

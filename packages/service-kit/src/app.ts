@@ -27,7 +27,7 @@ export interface AppParts {
   readonly logger: Logger
   readonly metrics: Registry
   readonly ready: () => Promise<void>
-  /** For readiness; requests are answered without these parts. */
+  /** Names parts that are away, for readiness. Requests are still answered. */
   readonly degraded?: (() => readonly string[]) | undefined
   readonly databaseId?: (() => Promise<string | undefined>) | undefined
   readonly isDraining: () => boolean
@@ -66,7 +66,7 @@ export function createApp(parts: AppParts): App {
   app.decorate('checksAnswers', config.checkAnswers)
   readJson(app)
   cutSlowBodies(app, config.bodyTimeoutMs)
-  // Only for the public API: internal requests complete work, and leases keep gateways open.
+  // Internal requests are not refused: they complete work, and gateways need their leases.
   if (pressure !== undefined) {
     refuseWhenLate(app, pressure, ({ routeOptions }) => routeOptions.config.contract !== undefined)
   }
@@ -104,7 +104,7 @@ function readJson(app: App): void {
   )
 }
 
-/** No request is lost. */
+/** Closes each connection with its next answer, so that no request is lost. */
 export function closeConnectionsWhenDraining(app: FastifyInstance, isDraining: () => boolean): void {
   app.addHook('onSend', (_request, reply, payload, done) => {
     if (isDraining()) reply.header('connection', 'close')

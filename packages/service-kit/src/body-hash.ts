@@ -16,7 +16,7 @@ export function boundaryOf(contentType: string | undefined): string | undefined 
   return quoted ?? plain
 }
 
-/** Without the boundaries of a form. */
+/** Hashes a body; of a form all except its boundaries. */
 export function createBodyHash(boundary: string | undefined): BodyHash {
   const hash = createHash('sha256')
   if (boundary === undefined) {
@@ -32,7 +32,7 @@ export function createBodyHash(boundary: string | undefined): BodyHash {
   }
   const endPart = (bytes: Uint8Array) => {
     hashBytes(bytes)
-    // Its length replaces it, so that other divisions into parts have other hashes.
+    // The length replaces the boundary, so that the same bytes in other parts have another hash.
     hash.update(lengthBytes(length))
     length = 0
     found += 1

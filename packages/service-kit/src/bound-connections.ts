@@ -13,14 +13,14 @@ export interface ConnectionBounds {
 
 const crowdedShare = 0.8
 const ownedShare = 0.5
-const betweenTidiesShare = 0.1
-const betweenWarningsMs = 60_000
+const idleCheckShare = 0.1
+const warnEveryMs = 60_000
 
 /** If most are in use, idle ones are closed. Rejections are logged once a minute. */
 export function boundConnections(server: Server, { max, ownerOf, metrics, logger }: ConnectionBounds): void {
   const refused = new Counter({
     name: 'postern_connections_refused_total',
-    help: 'Connections that were closed at once: the process has as many as it may (full), or their address has its half (address)',
+    help: 'Connections closed at once because the process has its maximum (full), or one address has half of it (address)',
     labelNames: ['reason'],
     registers: [metrics],
   })
@@ -28,21 +28,21 @@ export function boundConnections(server: Server, { max, ownerOf, metrics, logger
   const open = new Map<Socket, string | undefined>()
   /** Connections of each owner, counted from half of the maximum until only a quarter is in use. */
   let counts: Map<string, number> | undefined
-  let openedSinceTidy = 0
+  let openedSinceIdleCheck = 0
   let warnedAt = -Infinity
 
   function refuse(reason: 'full' | 'address', address: string | undefined): void {
     refused.inc({ reason })
     const now = performance.now()
-    if (now - warnedAt < betweenWarningsMs) return
+    if (now - warnedAt < warnEveryMs) return
     warnedAt = now
     logger.warn({ event: 'connections_refused', reason, address, open: open.size, max })
   }
 
   function closeIdle(): void {
-    openedSinceTidy += 1
-    if (open.size <= max * crowdedShare || openedSinceTidy < max * betweenTidiesShare) return
-    openedSinceTidy = 0
+    openedSinceIdleCheck += 1
+    if (open.size <= max * crowdedShare || openedSinceIdleCheck < max * idleCheckShare) return
+    openedSinceIdleCheck = 0
     server.closeIdleConnections()
   }
 

@@ -47,7 +47,10 @@ export function isAnswerUnderWay(socket: Socket): boolean {
   return answering.get(socket)?.current?.headersSent === true
 }
 
-/** Node reads ahead (RFC 9112, section 9.3.2). Beyond the limit, one request is rejected and the rest ignored. */
+/**
+ * Begins pipelined requests one after the other (RFC 9112, section 9.3.2). Beyond the limit, one is rejected and the
+ * rest are ignored.
+ */
 export function createPipelining<Extra>({
   begin,
   refuse,
@@ -131,7 +134,7 @@ function refusals(metrics: Registry): Counter {
   if (known !== undefined) return known
   const counter = new Counter({
     name: 'postern_pipelined_requests_refused_total',
-    help: 'Connections that brought more requests at once than may wait on one',
+    help: 'Connections with more pipelined requests than may wait',
     registers: [metrics],
   })
   counters.set(metrics, counter)

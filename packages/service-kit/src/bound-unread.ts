@@ -14,7 +14,7 @@ const checkEveryMs = 100
 interface Reader {
   /** Bytes that the client or the kernel had read at the last check. */
   taken: number
-  idleLooks: number
+  idleChecks: number
 }
 
 /** Cuts connections of the owner with the most unread answers, starting with the most idle. */
@@ -31,7 +31,7 @@ export function boundUnread(server: Server, { maxBytes, findOwners, metrics }: U
     for (const [socket, reader] of readers) {
       unread += socket.writableLength
       const taken = socket.bytesWritten - socket.writableLength
-      reader.idleLooks = taken === reader.taken ? reader.idleLooks + 1 : 0
+      reader.idleChecks = taken === reader.taken ? reader.idleChecks + 1 : 0
       reader.taken = taken
     }
     if (unread > maxBytes) cutConnections(unread - maxBytes)
@@ -55,7 +55,7 @@ export function boundUnread(server: Server, { maxBytes, findOwners, metrics }: U
   timer.unref()
   server.once('close', () => clearInterval(timer))
   server.on('connection', (socket: Socket) => {
-    readers.set(socket, { taken: 0, idleLooks: 0 })
+    readers.set(socket, { taken: 0, idleChecks: 0 })
     socket.once('close', () => readers.delete(socket))
   })
 }
@@ -67,7 +67,7 @@ interface Owner {
 
 function groupByOwner(readers: readonly (readonly [Socket, Reader])[], owners: ReadonlyMap<Socket, string>): Owner[] {
   const waiting = readers.filter(([socket]) => socket.writableLength > 0)
-  waiting.sort(([a, one], [b, other]) => other.idleLooks - one.idleLooks || b.writableLength - a.writableLength)
+  waiting.sort(([a, one], [b, other]) => other.idleChecks - one.idleChecks || b.writableLength - a.writableLength)
   const groups = new Map<string, Owner>()
   for (const [socket] of waiting) {
     const name = owners.get(socket) ?? ''

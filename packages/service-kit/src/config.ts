@@ -48,7 +48,7 @@ export function unknownSettings(env: Environment): readonly string[] {
     .toSorted()
 }
 
-/** From variables or `<NAME>_FILE` files. Throws a ConfigurationError that lists every fault, without values. */
+/** Reads variables or `<NAME>_FILE` files. Throws a ConfigurationError that lists every fault, without values. */
 export function parseEnvironment<const S extends Readonly<Record<string, z.ZodType>>>(
   env: Environment,
   shape: S,

@@ -20,7 +20,7 @@ export function assertDigest(header: string | string[] | undefined, body: Uint8A
   }
 }
 
-/** In hex, if announced. Throws a problem if it cannot be checked. */
+/** Returns the announced SHA-256 in hexadecimal, if any. Throws a problem for a malformed header. */
 export function parseSha256(header: string | string[] | undefined): string | undefined {
   const given = parseContentDigest(Array.isArray(header) ? header.join(',') : header, ['sha-256'])
   if (given.kind === 'malformed') throw unreadableDigestProblem('Content-Digest', given.reason)

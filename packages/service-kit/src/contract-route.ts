@@ -9,7 +9,7 @@ import type { StreamedAnswer } from './streamed-answer.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    readonly storedAnswers?: IdempotencyStore
+    readonly idempotencyStore?: IdempotencyStore
   }
 }
 
@@ -22,8 +22,8 @@ type Bodies<R extends Route> = {
 type StatusWithBody = 200 | 201 | 202
 
 /** Call it before adding POST routes. */
-export function enableIdempotency(app: App, memory: IdempotencyStore): void {
-  app.decorate('storedAnswers', memory)
+export function enableIdempotency(app: App, store: IdempotencyStore): void {
+  app.decorate('idempotencyStore', store)
 }
 
 /** Invalid parameters and JSON get 400, invalid resources 422. */
@@ -32,7 +32,7 @@ export function contractRoute<const R extends Route>(
   route: R,
   handler: (input: ContractInput<R>) => Promise<AnswerBody<R> | StreamedAnswer>,
 ): void {
-  if (itemSchemaOf(route) !== undefined) throw new Error(`${route.id} is a list: it is registered with contractList`)
+  if (itemSchemaOf(route) !== undefined) throw new Error(`${route.id} is a list: register it with contractList`)
   registerContract(app, route, handler)
 }
 
@@ -69,13 +69,13 @@ export function registerContract<const R extends Route>(
   special: Pick<Registration, 'complete' | 'current'> = {},
 ): void {
   const { upstream } = route
-  const memory = isRepeatable(route) ? app.storedAnswers : undefined
-  if (isRepeatable(route) && memory === undefined) {
+  const store = isRepeatable(route) ? app.idempotencyStore : undefined
+  if (isRepeatable(route) && store === undefined) {
     throw new Error(`${route.id} needs enableIdempotency: every POST with credentials can be repeated`)
   }
   const headers = Object.keys(route.requestHeaders ?? {}).map((name) => name.toLowerCase())
   registerRoute(app, {
-    ...(memory === undefined ? {} : { repeatable: { memory, routeId: route.id, headers } }),
+    ...(store === undefined ? {} : { repeatable: { store, routeId: route.id, headers } }),
     method: route.method,
     path: route.path,
     guard: { signedBy: isForOperators(route) ? [upstream, 'operator'] : [upstream], access: route.access },
@@ -108,7 +108,7 @@ export interface InternalRoute {
   readonly isOurJson?: boolean
 }
 
-/** The gateway does not forward to it. */
+/** Registers a route that the gateway does not forward to. */
 export function internalRoute<const R extends InternalRoute>(
   app: App,
   route: R,

@@ -32,7 +32,7 @@ function databaseMetrics(registry: Registry): DatabaseMetrics {
   })
   const used: Gauge<'pool'> = new Gauge({
     name: 'postern_database_connections_used',
-    help: 'Connections to PostgreSQL that are lent out, by pool',
+    help: 'Connections to PostgreSQL in use, by pool',
     labelNames: ['pool'],
     registers: [registry],
     collect(): void {

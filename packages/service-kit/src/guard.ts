@@ -31,7 +31,7 @@ export function guardRoutes(
 ): void {
   const refusals = new Counter({
     name: 'postern_signature_refusals_total',
-    help: 'Requests that bore no signature that the service believes',
+    help: 'Requests without a valid signature',
     registers: [metrics],
   })
   app.decorateRequest('tenantContext', undefined)
@@ -43,7 +43,7 @@ export function guardRoutes(
     if (context === undefined) {
       refusals.inc()
       throw problem('unsigned_request', {
-        detail: 'Send the request to the gateway: this service reads signed requests only.',
+        detail: 'Send the request to the gateway. This service accepts only signed requests.',
       })
     }
     request.tenantContext = context
@@ -101,7 +101,7 @@ function assertAccess(access: Guard['access'], caller: TenantContext): void {
   throw problem('unsigned_request')
 }
 
-/** The assertion may have expired during the body. */
+/** The assertion may have expired while the body arrived. */
 function assertInTime({ assertion }: TenantContext): void {
   const expiresAt = parseAssertion(assertion)?.expiresAt
   if (expiresAt === undefined || expiresAt * 1000 > Date.now()) return

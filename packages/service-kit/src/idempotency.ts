@@ -16,7 +16,7 @@ export interface ChangeTransaction {
   }): Promise<number>
 }
 
-interface HeldClaim {
+interface Claim {
   readonly slot: Buffer
   readonly id: string
 }
@@ -26,14 +26,14 @@ export interface IdempotencyStore {
     tenant: { readonly assertion: string },
     request: { readonly slot: Buffer; readonly fingerprint: Buffer },
   ): Promise<
-    | { readonly kind: 'claimed'; readonly claim: HeldClaim }
+    | { readonly kind: 'claimed'; readonly claim: Claim }
     | { readonly kind: 'in-flight' }
     | { readonly kind: 'answered'; readonly answer: string }
     | { readonly kind: 'other' }
   >
-  keep(tx: ChangeTransaction, claim: HeldClaim, answer: string): Promise<boolean>
-  storeSeparately(tenant: { readonly assertion: string }, claim: HeldClaim, answer: string): Promise<boolean>
-  release(tenant: { readonly assertion: string }, claim: HeldClaim): Promise<void>
+  keep(tx: ChangeTransaction, claim: Claim, answer: string): Promise<boolean>
+  storeSeparately(tenant: { readonly assertion: string }, claim: Claim, answer: string): Promise<boolean>
+  release(tenant: { readonly assertion: string }, claim: Claim): Promise<void>
 }
 
 /** Does nothing without an Idempotency-Key. */
@@ -113,12 +113,12 @@ export async function beginAttempt(
     readonly log: Logger
   },
   {
-    memory,
+    store,
     routeId,
     headers,
     isStreamed,
   }: {
-    readonly memory: IdempotencyStore
+    readonly store: IdempotencyStore
     readonly routeId: string
     readonly headers: readonly string[]
     readonly isStreamed: boolean
@@ -132,19 +132,19 @@ export async function beginAttempt(
         {
           parameter: 'Idempotency-Key',
           code: 'invalid',
-          detail: 'must be 1 to 255 visible ASCII characters, and no space',
+          detail: 'must be 1 to 255 visible ASCII characters without spaces',
         },
       ],
     })
   }
-  const outcome = await memory.claim(context, {
+  const outcome = await store.claim(context, {
     slot: hashOf([context.kind, context.id, routeId, key]),
     fingerprint: hashOf([
       request.method,
       request.raw.url,
       typeOf(request.headers['content-type']),
       request.headers['content-digest'] ?? null,
-      // After a key was narrowed, its request counts as a different one.
+      // A repetition after the key was narrowed is a different request.
       context.scopes.toSorted(),
       context.roles.toSorted(),
       isStreamed ? null : digestOf(request),
@@ -164,7 +164,7 @@ export async function beginAttempt(
       return kept
     }
     case 'claimed':
-      return attemptOf({ memory, claim: outcome.claim, request, reply, context, log })
+      return attemptOf({ store, claim: outcome.claim, request, reply, context, log })
     default:
       return outcome satisfies never
   }
@@ -174,21 +174,21 @@ export function isRepetition(begun: Attempt | Repetition | undefined): begun is 
   return begun !== undefined && 'status' in begun
 }
 
-export const nullKeeping: AnswerKeeper = {
+export const noAnswerKeeper: AnswerKeeper = {
   keep: async (_tx, body) => body,
   storeRefusal: async () => undefined,
 }
 
 function attemptOf({
-  memory,
+  store,
   claim,
   request,
   reply,
   context,
   log,
 }: {
-  readonly memory: IdempotencyStore
-  readonly claim: HeldClaim
+  readonly store: IdempotencyStore
+  readonly claim: Claim
   readonly request: FastifyRequest
   readonly reply: FastifyReply
   readonly context: TenantContext
@@ -211,7 +211,7 @@ function attemptOf({
   }
   const storeText = async (tx: ChangeTransaction, text: string): Promise<void> => {
     // Another request owns the claim now, so the change is rolled back.
-    if (!(await memory.keep(tx, claim, text))) throw inProgress()
+    if (!(await store.keep(tx, claim, text))) throw inProgress()
     isKept = true
   }
   return {
@@ -223,7 +223,7 @@ function attemptOf({
     finish: async (body) => {
       if (isKept) return
       try {
-        if (!(await memory.storeSeparately(context, claim, answerOf(body)))) {
+        if (!(await store.storeSeparately(context, claim, answerOf(body)))) {
           log.warn({ event: 'answer_not_kept', request_id: request.id, reason: 'taken over' })
         }
       } catch (error) {
@@ -232,7 +232,7 @@ function attemptOf({
     },
     abandon: async () => {
       try {
-        await memory.release(context, claim)
+        await store.release(context, claim)
       } catch (error) {
         log.warn({ event: 'claim_not_released', request_id: request.id, err: error })
       }

@@ -56,6 +56,7 @@ export {
   type RunningService,
   type ServiceDefinition,
   failStart,
+  listeningPort,
   runService,
   startService,
   warnOfUnknownSettings,

@@ -5,11 +5,11 @@ import { hintForField, hintForParameter, hintForWord, namesAt } from './likely-m
 const maxErrors = 50
 
 interface Refused {
-  /** What was parsed. With it, repeated parameters are reported, and words like an allowed one. */
+  /** The parsed value, to report repeated parameters and to suggest words. */
   readonly value?: unknown
-  /** With it, the field or parameter that an unknown one is like. */
+  /** To suggest names of fields and parameters. */
   readonly schema?: z.ZodType
-  /** Of the route. With it, fields that have a path of their own. */
+  /** The path of the route, to suggest the routes that change a field. */
   readonly path?: string | undefined
 }
 

@@ -75,10 +75,10 @@ function inputErrorOf({ kind, path }: JsonFault): InputError {
 
 const faultDetails = {
   syntax: 'is not valid JSON (RFC 8259)',
-  too_deep: `lies more than ${maxJsonDepth} levels deep`,
-  duplicate_key: 'stands more than once in its object',
+  too_deep: `is nested more than ${maxJsonDepth} levels deep`,
+  duplicate_key: 'occurs more than once in its object',
   forbidden_key: 'is not allowed as a member name',
-  inexact_number: 'is no number that a double can hold: out of its range, or of more digits',
+  inexact_number: 'is not a number that a double can represent: it is out of range or has too many digits',
   invalid_text: 'must not contain NUL or lone surrogates',
 } as const satisfies Record<JsonFault['kind'], string>
 

@@ -30,7 +30,7 @@ export class JsonTexts {
     let bytes: Buffer = Buffer.allocUnsafe(length + (length >> 4))
     let at = bytes.write('[')
     for (const item of this.#items) {
-      if (at + item.length * mostBytesACharacter >= bytes.length)
+      if (at + item.length * maxBytesPerCharacter >= bytes.length)
         bytes = growBuffer(bytes, at, Buffer.byteLength(item) + 1)
       at += bytes.write(item, at)
       bytes[at] = comma
@@ -44,7 +44,7 @@ export class JsonTexts {
 const comma = 0x2c
 const closingBracket = 0x5d
 /** RFC 3629, section 3. */
-const mostBytesACharacter = 3
+const maxBytesPerCharacter = 3
 
 function growBuffer(bytes: Buffer, at: number, more: number): Buffer {
   if (at + more <= bytes.length) return bytes

@@ -2,7 +2,7 @@ import { routeTable } from '@postern/contracts'
 import { z } from 'zod'
 import { findNearest } from './nearest.ts'
 
-/** Asks whether one of the known names was meant. Empty if none is like the given one. */
+/** Returns a question that suggests the known name most like the given one, or an empty text. */
 export function suggestName(given: string, known: readonly string[]): string {
   const nearest = findNearest(given, known)
   return nearest === undefined ? '' : `; did you mean \`${nearest}\`?`
@@ -38,7 +38,7 @@ function memberOf(within: unknown, part: PropertyKey): unknown {
   return typeof within === 'object' && within !== null ? Reflect.get(within, part) : undefined
 }
 
-/** Returns the names of the object at a path of the schema; none where the schema has several forms. */
+/** Returns the member names of the object at a path of the schema; none if the schema is a union. */
 export function namesAt(schema: unknown, path: readonly PropertyKey[]): readonly string[] {
   if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable || schema instanceof z.ZodDefault)
     return namesAt(schema.unwrap(), path)

@@ -26,7 +26,7 @@ export function csvStyleOf(query: object): CsvStyle {
   }
 }
 
-/** Writes CSV (RFC 4180) at the speed of its reader. */
+/** Writes CSV (RFC 4180) as fast as it is read. */
 export function asCsv(items: AsyncIterable<object>, columns: readonly TableColumn[], style: CsvStyle): Readable {
   const { hasByteOrderMark, separator, escapesFormulas } = style
   const source = Readable.from(rowsOf(items, columns))
@@ -34,11 +34,11 @@ export function asCsv(items: AsyncIterable<object>, columns: readonly TableColum
     delimiter: separator,
     escape_formulas: escapesFormulas,
     record_delimiter: 'windows',
-    // Many readers accept half of the delimiter.
+    // Many readers end a row at a lone CR or LF.
     quoted_match: /[\r\n]/,
     cast: { boolean: csvText, object: csvText, string: escapesFormulas ? escapeLineFeed : (text) => text },
   })
-  // A slow search must begin its answer.
+  // Sent first, so that the answer begins before a slow search ends.
   const header = columns.map(({ name }) => name).join(separator)
   csv.push(`${hasByteOrderMark ? '\ufeff' : ''}${header}\r\n`)
   // pipe() would leave the reader open after a failure.

@@ -12,7 +12,8 @@ import { requestedExpansions, requestedFields, selectFields } from './select-fie
 import { StreamedAnswer } from './streamed-answer.ts'
 import { type RequestContext, ShareExceededError } from './tenant-shares.ts'
 
-export const heartbeat: unique symbol = Symbol('nothing yet')
+/** Yielded while a search has found nothing yet. */
+export const heartbeat: unique symbol = Symbol('heartbeat')
 
 export interface ListHandlers<R extends Route, Item> {
   page(input: ContractInput<R>): Promise<AnswerBody<R> | JsonTexts>
@@ -91,7 +92,7 @@ function assertPagedEnvelope(isPage: boolean, query: object): void {
   })
 }
 
-const fewer = 8
+const shrinkFactor = 8
 
 /** Whether the error is ResultTooLargeError of tenant-db, which not every service imports. */
 export function isTooLarge(error: unknown): boolean {
@@ -168,7 +169,7 @@ async function readFittingPage<R extends Route, Item>(
         return body
       } catch (error) {
         if (!isTooLarge(error) || limit === 1) throw error
-        limit = Math.max(1, Math.floor(limit / fewer))
+        limit = Math.max(1, Math.floor(limit / shrinkFactor))
         share?.releaseRows()
       }
     }
@@ -212,7 +213,7 @@ function adaptiveReader<Item>(
       } catch (error) {
         if (!(isTooLarge(error) || error instanceof ShareExceededError) || count === 1) throw error
         if (isTooLarge(error)) most = Math.max(1, Math.floor(count / 2))
-        count = Math.max(1, Math.floor(count / fewer))
+        count = Math.max(1, Math.floor(count / shrinkFactor))
       }
     }
   }
@@ -246,8 +247,8 @@ export interface ListSource<Tx> {
   ): AsyncIterable<readonly Item[]>
 }
 
-/** The rest is then opened as one result, which outlives the assertion. */
-const followedWithSeconds = 30
+/** If less remains of the assertion, the rest is read as one result, which outlives it. */
+const minAssertionSeconds = 30
 
 const noLimit = 2_147_483_647
 
@@ -263,7 +264,7 @@ export async function* streamList<Item, Key, Tx>(
   },
 ): AsyncGenerator<Item> {
   const { size, list, keyOf } = parts
-  const until = ((parseAssertion(context.assertion)?.expiresAt ?? 0) - followedWithSeconds) * 1000
+  const until = ((parseAssertion(context.assertion)?.expiresAt ?? 0) - minAssertionSeconds) * 1000
   let { after } = parts
   const read = adaptiveReader<Item>(size, context.share)
   while (Date.now() < until) {
@@ -312,15 +313,15 @@ async function closeUnread<Item>(items: AsyncIterable<Item>): Promise<AsyncItera
 }
 
 /** Much shorter than the gateway's timeout between bytes. */
-const silentMs = 5_000
+const heartbeatMs = 5_000
 
 /** During a long search, sends blanks, which JSON allows around a value. */
 export async function* asLines(items: AsyncIterable<unknown>): AsyncGenerator<string> {
   let isFirst = true
-  let saidAt = performance.now()
+  let sentAt = performance.now()
   for await (const item of items) {
-    if (item === heartbeat && performance.now() < saidAt + silentMs) continue
-    saidAt = performance.now()
+    if (item === heartbeat && performance.now() < sentAt + heartbeatMs) continue
+    sentAt = performance.now()
     if (item === heartbeat) {
       yield ' '
       continue

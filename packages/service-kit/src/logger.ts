@@ -47,12 +47,12 @@ const plainFields = [
   'constraint',
 ] as const
 const plainPattern = /^[\w.:[\]/-]{1,128}$/
-const ofEngine = [TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError] as const
+const engineErrors = [TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError] as const
 const framePattern = /^ {4}at (?:.* \()?(?:file:\/\/|node:|\/|<anonymous>|native|index )[^()]*\)?$/
 
 /** Messages only from our own code, because those of libraries quote rows, bodies and addresses. */
 export function describeError(error: unknown, depth = 0): Record<string, unknown> {
-  // The queue emits copies of errors.
+  // pg-boss emits copies of errors, which are plain objects.
   if (!(error instanceof Error)) {
     return { type: typeof error, ...(typeof error === 'object' && error !== null ? pickPlainFields(error) : {}) }
   }
@@ -87,7 +87,7 @@ function framesOf({ stack = '', message }: Error): string[] {
 }
 
 function isOurs(error: Error, firstFrame: string | undefined): boolean {
-  if (firstFrame === undefined || 'severity' in error || ofEngine.some((engine) => error instanceof engine))
+  if (firstFrame === undefined || 'severity' in error || engineErrors.some((engine) => error instanceof engine))
     return false
   return !/node_modules|node:|<anonymous>|\(native|\(index /.test(firstFrame)
 }

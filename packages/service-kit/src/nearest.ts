@@ -1,17 +1,17 @@
 import { distance } from 'fastest-levenshtein'
 
-/** Longer texts are no slips of a name, and would take long to compare. */
+/** Longer texts are not misspelled names, and take long to compare. */
 const maxLength = 100
 
-/** Returns the name that `given` was probably meant to be. Case and the marks between words count for nothing. */
+/** Returns the name that `given` was probably meant to be. Ignores case and the characters between words. */
 export function findNearest(given: string, names: readonly string[]): string | undefined {
   if (given.length > maxLength) return undefined
   const plain = plainOf(given)
-  const slips = plain.length < 4 ? 1 : Math.max(2, Math.ceil(plain.length / 4))
+  const maxDistance = plain.length < 4 ? 1 : Math.max(2, Math.ceil(plain.length / 4))
   let nearest: { readonly name: string; readonly apart: number } | undefined
   for (const name of names) {
     const apart = distance(plain, plainOf(name))
-    if (apart <= slips && apart < (nearest?.apart ?? Infinity)) nearest = { name, apart }
+    if (apart <= maxDistance && apart < (nearest?.apart ?? Infinity)) nearest = { name, apart }
   }
   return nearest?.name
 }

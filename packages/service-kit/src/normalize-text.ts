@@ -32,7 +32,7 @@ export function normalizeBody(body: unknown, exact: readonly string[] = []): unk
     throw problem('malformed_json', {
       detail: 'Two names of one object differ only in their Unicode normalization. Send each name once.',
       errors: [
-        { ...bodyError('stands more than once in its object', 'duplicate_key'), pointer: pointerTo(cause.path) },
+        { ...bodyError('occurs more than once in its object', 'duplicate_key'), pointer: pointerTo(cause.path) },
       ],
       cause,
     })

@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import { JsonText, JsonTexts } from './json-text.ts'
 
-/** The page, and what its headers say. `next` is relative, so that it is right behind a path prefix. */
+/** Wraps a page with the content of its headers. `next` is relative, so that it works behind a path prefix. */
 export function withEnvelope(page: unknown, reply: FastifyReply): JsonText {
   const header = (name: string): string | undefined => reply.getHeader(name)?.toString()
   const search = /<[^<>?]*(\?[^<>]*)>/.exec(header('link') ?? '')?.[1]

@@ -22,7 +22,7 @@ import { runAfterPendingReads } from './late-process.ts'
 import type { Logger } from './logger.ts'
 import { ProblemError, problem } from './problem.ts'
 
-const noSuchRoute = 'This service has no such route. Is it of another release than the gateway?'
+const noSuchRoute = 'This service has no such route. The gateway may be of another release.'
 
 /** With `checkAnswers`, a problem outside the contract is an internal error. */
 export function answerProblems(
@@ -99,7 +99,7 @@ const fastifyProblems: Readonly<Record<string, ProblemCode>> = {
   FST_ERR_MAX_PARAM_LENGTH: 'uri_too_long',
 }
 
-const placeOf: Readonly<Record<string, readonly InputError[]>> = {
+const fastifyErrors: Readonly<Record<string, readonly InputError[]>> = {
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: [
     { parameter: 'Content-Length', code: 'invalid', detail: 'must be the length of the body' },
   ],
@@ -113,7 +113,7 @@ function toProblem(error: unknown, { routeOptions }: FastifyRequest): ProblemErr
   if (!isFastifyError(error)) return undefined
   const code = fastifyProblems[error.code]
   if (code !== undefined)
-    return problem(code, { detail: detailOf(code, routeOptions.config.contract), errors: placeOf[error.code] })
+    return problem(code, { detail: detailOf(code, routeOptions.config.contract), errors: fastifyErrors[error.code] })
   return undefined
 }
 
@@ -194,14 +194,14 @@ const clientErrors: Readonly<Record<string, ProblemCode>> = {
 }
 
 const remedies: Readonly<Record<string, string>> = {
-  HPE_INVALID_URL: 'Percent-encode what is not ASCII in the URL, as UTF-8: ü is %C3%BC.',
-  HPE_INVALID_CONSTANT: 'Send METHOD URL HTTP/1.1 as the first line, with a space in the URL as %20.',
+  HPE_INVALID_URL: 'Percent-encode characters of the URL that are not ASCII, as UTF-8: ü is %C3%BC.',
+  HPE_INVALID_CONSTANT: 'Send METHOD URL HTTP/1.1 as the first line. Write a space in the URL as %20.',
   HPE_INVALID_VERSION: 'Send METHOD URL HTTP/1.1 as the first line, ended by CRLF.',
-  HPE_INVALID_METHOD: 'Send plain HTTP/1.1 with the method in capitals, as GET. This is no port for TLS.',
-  HPE_INVALID_HEADER_TOKEN: 'A line of the headers is no name, colon and value, or holds a control character.',
-  HPE_INVALID_CONTENT_LENGTH: 'Send Content-Length once, as a whole number, and not beside Transfer-Encoding.',
-  HPE_UNEXPECTED_CONTENT_LENGTH: 'Send Content-Length once, as a whole number, and not beside Transfer-Encoding.',
-  HPE_INVALID_TRANSFER_ENCODING: 'Send Content-Length or Transfer-Encoding: chunked, and not both.',
-  HPE_HEADER_OVERFLOW: 'Send shorter headers, cookies among them, or a shorter URL.',
+  HPE_INVALID_METHOD: 'Send HTTP/1.1 with the method in capitals, such as GET. This port does not accept TLS.',
+  HPE_INVALID_HEADER_TOKEN: 'Each header line must be a name, a colon and a value, without control characters.',
+  HPE_INVALID_CONTENT_LENGTH: 'Send Content-Length once, as a whole number, and not with Transfer-Encoding.',
+  HPE_UNEXPECTED_CONTENT_LENGTH: 'Send Content-Length once, as a whole number, and not with Transfer-Encoding.',
+  HPE_INVALID_TRANSFER_ENCODING: 'Send Content-Length or Transfer-Encoding: chunked, not both.',
+  HPE_HEADER_OVERFLOW: 'Send shorter headers, including cookies, or a shorter URL.',
   ERR_HTTP_REQUEST_TIMEOUT: 'The head of the request arrived too slowly. Send it faster.',
 }

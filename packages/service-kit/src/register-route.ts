@@ -20,7 +20,7 @@ import {
   beginAttempt,
   hashBody,
   isRepetition,
-  nullKeeping,
+  noAnswerKeeper,
 } from './idempotency.ts'
 import { parseJsonLines, parseOurJson } from './json-body.ts'
 import { contentOf, valueOf } from './json-text.ts'
@@ -54,13 +54,13 @@ export interface Registration extends InputRules {
   readonly handler: (input: Inputs & RequestInfo & AnswerKeeper) => Promise<unknown>
   readonly complete?: ((written: unknown, request: Pick<RequestInfo, 'context'>) => Promise<unknown>) | undefined
   readonly repeatable?: {
-    readonly memory: IdempotencyStore
+    readonly store: IdempotencyStore
     readonly routeId: string
     readonly headers: readonly string[]
   }
 }
 
-/** Adds a route with its guard, its inputs, its repetitions and the form of its answer. */
+/** Adds a route that checks its caller and inputs, repeats stored answers, and encodes new ones. */
 export function registerRoute(app: App, registration: Registration): void {
   const { isOurJson = false, isStreamed, mediaTypes } = registration
   if (!isOurJson && !isStreamed && !mediaTypes.includes(linesMediaType)) {
@@ -90,7 +90,7 @@ export function registerRoute(app: App, registration: Registration): void {
 function addRoute(app: App, registration: Registration): void {
   const { method, path, guard, maxBodyBytes, success, repeatable, contract, complete } = registration
   const { logger, checksAnswers } = app
-  if (logger === undefined) throw new Error('routes can be registered on an app made by createApp only')
+  if (logger === undefined) throw new Error('register routes only on an app made by createApp')
   const offered = contract === undefined ? [] : mediaTypesOf(contract)
   const always = contract === undefined ? [] : headersOnEveryAnswer(contract)
   app.route({
@@ -123,8 +123,8 @@ function addRoute(app: App, registration: Registration): void {
         const completed = isComplete ? kept : JSON.stringify(await complete(JSON.parse(kept), { context }))
         return await repeat(reply, { ...begun, body: completed }, mediaType)
       }
-      const { keep, storeRefusal } = begun ?? nullKeeping
-      const written = unchanged ?? (await carryOut(registration, { ...inputs, ...info, keep, storeRefusal }, begun))
+      const { keep, storeRefusal } = begun ?? noAnswerKeeper
+      const written = unchanged ?? (await runHandler(registration, { ...inputs, ...info, keep, storeRefusal }, begun))
       const body = complete === undefined ? written : await complete(written, { context })
       if (body instanceof StreamedAnswer) {
         reserveUntilSent(context, body)
@@ -168,7 +168,7 @@ function chooseMediaType(request: FastifyRequest, reply: FastifyReply, offered: 
   return mediaType
 }
 
-async function carryOut(
+async function runHandler(
   { handler }: Registration,
   input: Inputs & RequestInfo & AnswerKeeper,
   attempt: Attempt | undefined,

@@ -33,7 +33,7 @@ export interface InputRules {
     | undefined
 }
 
-/** Texts between services may name stored, older forms, so they are not normalized. */
+/** Requests between services are not normalized, because they may name texts that were stored before. */
 function isFromClient({ contract, guard }: InputRules): boolean {
   const { access } = guard
   return contract !== undefined || (access.kind === 'internal' && access.callers.every((kind) => kind === 'operator'))

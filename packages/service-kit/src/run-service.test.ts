@@ -88,7 +88,7 @@ describe('a service that cannot listen says what to fix:', () => {
     const first = await start({ POSTERN_PORT: '0' })
     const error = await failureOf({ POSTERN_PORT: String(first.port) })
     expect(listenRemedy(error)).toMatch(
-      new RegExp(`^port ${first.port} is in use: stop what listens there, or set POSTERN_PORT `),
+      new RegExp(`^port ${first.port} is in use: stop the process that listens there, or set POSTERN_PORT `),
     )
     await first.close()
   })

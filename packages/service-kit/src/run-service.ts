@@ -80,7 +80,7 @@ export async function startService<Config extends BaseConfig, Deps extends BaseD
     await deps.close()
     throw error
   }
-  const port = portOf(app)
+  const port = listeningPort(app)
   logger.info({ event: 'listening', host: config.host, port })
   return {
     url: `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`,
@@ -98,13 +98,13 @@ export async function startService<Config extends BaseConfig, Deps extends BaseD
   }
 }
 
-function portOf(app: App): number {
+export function listeningPort(app: App): number {
   const address: AddressInfo | string | null = app.server.address()
   if (address === null || typeof address === 'string') throw new Error('the server does not listen on a port')
   return address.port
 }
 
-/** What a misspelt setting should enable would silently stay off. */
+/** A misspelled setting would silently have no effect. */
 export function warnOfUnknownSettings(logger: Logger, env: Environment): void {
   const names = unknownSettings(env)
   if (names.length > 0) logger.warn({ event: 'settings_unknown', names })
@@ -138,13 +138,13 @@ export function listenRemedy(error: unknown): string | undefined {
   const port = 'port' in error ? String(error.port) : 'unknown'
   switch (`${String(error.syscall)} ${String(error.code)}`) {
     case 'listen EADDRINUSE':
-      return `port ${port} is in use: stop what listens there, or set POSTERN_PORT or POSTERN_ADMIN_PORT, whichever it is of, to a free one`
+      return `port ${port} is in use: stop the process that listens there, or set POSTERN_PORT (or POSTERN_ADMIN_PORT) to a free port`
     case 'listen EACCES':
-      return `port ${port} may not be listened on by this account: set POSTERN_PORT or POSTERN_ADMIN_PORT, whichever it is of, to one from 1024 on`
+      return `this account may not listen on port ${port}: set POSTERN_PORT (or POSTERN_ADMIN_PORT) to 1024 or more`
     case 'listen EADDRNOTAVAIL':
     case 'getaddrinfo ENOTFOUND':
     case 'getaddrinfo EAI_AGAIN':
-      return 'POSTERN_HOST is no address of this machine'
+      return 'POSTERN_HOST is not an address of this machine'
     default:
       return undefined
   }

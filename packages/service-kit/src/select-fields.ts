@@ -1,6 +1,6 @@
 import { membersOf } from '@postern/contracts'
 
-/** Returns undefined: all members. */
+/** Returns undefined for all members. */
 export function requestedFields(query: unknown): readonly string[] | undefined {
   const fields = namesIn(query, 'fields')
   return fields === undefined ? undefined : [...fields, ...requestedExpansions(query).flatMap(membersOf)]

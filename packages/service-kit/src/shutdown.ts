@@ -5,16 +5,16 @@ import { readBeforeIdleClose } from './late-process.ts'
 import type { Logger } from './logger.ts'
 
 const shutdownTimeoutMs = 30_000
-
-const keptBackMs = 8_000
+/** For closing dependencies after the last answer. */
+const closeDepsMs = 8_000
 
 /** Clients close idle connections earlier, but may be late. */
-const usualLingerMs = 1_000
+const defaultLingerMs = 1_000
+const maxTurns = 128
 
-const mostTurns = 128
-
+/** Returns how long open requests may take after the drain. */
 export function answersWithinMs({ drainMs }: { readonly drainMs: number }): number {
-  return Math.max(1_000, shutdownTimeoutMs - drainMs - keptBackMs)
+  return Math.max(1_000, shutdownTimeoutMs - drainMs - closeDepsMs)
 }
 
 export interface WatchedServer {
@@ -25,7 +25,7 @@ export interface WatchedServer {
 /** Call it before the server listens. */
 export function watchServer(
   app: { readonly server: Server; close(): PromiseLike<unknown> },
-  { lingerMs = usualLingerMs }: { readonly lingerMs?: number } = {},
+  { lingerMs = defaultLingerMs }: { readonly lingerMs?: number } = {},
 ): WatchedServer {
   const connections = watchConnections(app.server)
   readBeforeIdleClose(app.server)
@@ -63,7 +63,7 @@ function watchConnections(server: Server): Connections {
   return {
     accepted: async () => {
       // Each turn accepts one connection. Connecting clients do not delay the end.
-      for (let [turn, before] = [0, -1]; turn < mostTurns && before !== made; turn += 1) {
+      for (let [turn, before] = [0, -1]; turn < maxTurns && before !== made; turn += 1) {
         before = made
         await nextTurn()
       }

@@ -3,7 +3,7 @@ import { runAfterPendingReads } from './late-process.ts'
 
 const leastBytes = 1024
 
-/** 1 KiB per `withinMs`. Bytes that the process has not read yet do not count. */
+/** Cuts the connection of a body that brings less than 1 KiB per `withinMs`, unless received bytes wait to be read. */
 export function cutSlowBodies(app: FastifyInstance, withinMs: number): void {
   app.addHook('onRequest', (request, _reply, done) => {
     const { raw } = request

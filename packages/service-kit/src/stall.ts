@@ -5,7 +5,7 @@ export interface Stall {
   stop(): void
 }
 
-/** In ms. The time stops while we do not read. */
+/** Calls `onStall` after `stallMs` without `refresh`. The time does not count while `isHeld`. */
 export function watchStall(
   stallMs: number,
   { isHeld, onStall }: { readonly isHeld: () => boolean; readonly onStall: () => void },

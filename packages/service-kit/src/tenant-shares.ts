@@ -35,18 +35,21 @@ export class ShareExceededError extends ProblemError {
 
 export interface RequestShare {
   reserve(bytes: number): boolean
-  /** Undefined is unknown. Rejects with a ShareExceededError after five seconds. Call `releaseRead` afterwards. */
+  /**
+   * Waits for the turn to read; `expectedBytes` returns undefined if unknown. Rejects with a ShareExceededError after
+   * five seconds. Call `releaseRead` afterwards.
+   */
   acquireRead(expectedBytes: () => number | undefined): Promise<void>
-  /** After a pause if other tenants are active. */
+  /** The tenant's next read waits a moment if other tenants are active. */
   releaseRead(): void
   /** Counted since the last `releaseRows`. */
   readonly rowBytes: number
   readonly rowCount: number
   refusal(): Error
   releaseRows(): void
-  /** Until the answer was sent. Throws a ShareExceededError. */
+  /** Reserves bytes until the answer was sent. Throws a ShareExceededError. */
   reserveBytes(bytes: number): void
-  /** Before rows are read. Throws a ShareExceededError. */
+  /** Call it before rows are read. Throws a ShareExceededError. */
   enterLargeAnswer(): void
 }
 
@@ -70,7 +73,7 @@ interface Tenant {
   bytes: number
   readingBytes: number
   pause: NodeJS.Timeout | undefined
-  readonly line: WaitQueue
+  readonly queue: WaitQueue
 }
 
 /**
@@ -82,14 +85,14 @@ export function createTenantShares(
   onRefused: () => void,
 ): TenantShares {
   const tenants = new Map<string, Tenant>()
-  const lines = new Set<WaitQueue>()
+  const queues = new Set<WaitQueue>()
   const activity = createActivity()
   let heldBytes = 0
 
   function serveWaiting(): void {
-    for (const line of lines) {
-      line.serve()
-      if (line.length === 0) lines.delete(line)
+    for (const queue of queues) {
+      queue.serve()
+      if (queue.length === 0) queues.delete(queue)
     }
   }
 
@@ -100,7 +103,7 @@ export function createTenantShares(
       bytes: 0,
       readingBytes: 0,
       pause: undefined,
-      line: createWaitQueue(maxWaitMs),
+      queue: createWaitQueue(maxWaitMs),
     }
     let [ofRows, rowCount, reserved, fixed] = [0, 0, 0, 0]
     let isLarge = false
@@ -163,7 +166,7 @@ export function createTenantShares(
 
     return {
       reserve: (bytes) => {
-        // A page without a client is dropped.
+        // The rest of a large page is not read for a client that has left.
         if (hasLeft) return reading === 0
         const more = Math.max(0, ofRows + bytes - reserved)
         if (more > 0 && !tryReserve(more)) return false
@@ -174,16 +177,16 @@ export function createTenantShares(
       },
       acquireRead: async (expectedBytes) => {
         if (hasLeft) throw refuse(tooManyBytes)
-        const isNext = tenant.line.length === 0 || isSmall(expectedBytes())
+        const isNext = tenant.queue.length === 0 || isSmall(expectedBytes())
         if (isNext && tryStartRead(expectedBytes())) return
-        waiting = tenant.line.append(() => tryStartRead(expectedBytes()))
-        lines.add(tenant.line)
+        waiting = tenant.queue.append(() => tryStartRead(expectedBytes()))
+        queues.add(tenant.queue)
         const hasBegun = await waiting.hasBegun
         waiting = undefined
         if (!hasBegun) throw refuse(tooManyBytes)
       },
       releaseRead: () => {
-        const crowd = Math.min(tenant.line.length, maxPauses)
+        const crowd = Math.min(tenant.queue.length, maxPauses)
         if (reading > 0 && crowd > 0 && activity.hasOthers(tenantId)) {
           pauseReads(Math.min(crowd * (performance.now() - readSince), maxPauseMs))
         }
@@ -259,7 +262,7 @@ function isSmall(expectedBytes: number | undefined): boolean {
 export function shareAmongTenants(app: FastifyInstance, limits: ShareLimits, metrics: Registry): void {
   const refusals = new Counter({
     name: 'postern_tenant_share_refusals_total',
-    help: 'Requests that were refused because their tenant has its share of requests, or of the memory for bodies and answers',
+    help: 'Requests refused because their tenant has used its share of requests, or of the memory for bodies and answers',
     registers: [metrics],
   })
   const shares = createTenantShares(limits, () => refusals.inc())

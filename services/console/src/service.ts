@@ -1,4 +1,3 @@
-import type { AddressInfo } from 'node:net'
 import {
   type Environment,
   type Logger,
@@ -7,12 +6,12 @@ import {
   createApp,
   createLogger,
   createMetrics,
+  listeningPort,
   closeConnectionsWhenDraining,
   warnOfUnknownSettings,
   watchServer,
   watchEventLoop,
 } from '@postern/service-kit'
-import type { FastifyInstance } from 'fastify'
 import { createConsoleApp } from './app.ts'
 import { readConfig } from './config.ts'
 import { type Deps, openDeps } from './deps.ts'
@@ -63,15 +62,9 @@ export async function startConsole(env: Environment, options: ConsoleOptions = {
     await close()
     throw error
   }
-  const [port, adminPort] = [portOf(app), portOf(admin)]
+  const [port, adminPort] = [listeningPort(app), listeningPort(admin)]
   logger.info({ event: 'listening', host: config.host, port, admin_port: adminPort })
   return { url: `http://${config.host}:${port}`, port, adminPort, logger, close }
-}
-
-function portOf(app: FastifyInstance): number {
-  const address: AddressInfo | string | null = app.server.address()
-  if (address === null || typeof address === 'string') throw new Error('the server does not listen on a port')
-  return address.port
 }
 
 export async function runConsole(env: Environment): Promise<void> {

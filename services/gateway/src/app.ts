@@ -38,7 +38,7 @@ export function requestIdOf(given: string | undefined): string {
 
 const readAheadBytes = 16 * 1024
 
-/** Fastify's router would parse the path again and copy the headers. */
+/** Handles requests without fastify's router, which would parse the path again and copy the headers. */
 export function createGatewayApp(options: AppOptions): FastifyInstance {
   const { handle, refusePipelined, onCrash, onUnreadable, maxHeaderBytes, clientTimeoutMs, keepAliveMs, metrics } =
     options
@@ -55,7 +55,7 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
     if (closing) stopReading(request)
   }
 
-  const take = createPipelining<boolean>({ begin, refuse: refusePipelined, metrics })
+  const accept = createPipelining<boolean>({ begin, refuse: refusePipelined, metrics })
 
   const server = createServer(
     {
@@ -72,7 +72,7 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
       optimizeEmptyRequests: true,
       insecureHTTPParser: false,
     },
-    (request, response) => take(request, response, false),
+    (request, response) => accept(request, response, false),
   )
   const app = fastify({
     logger: false,
@@ -95,10 +95,10 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
     request.once('resume', () => {
       if (!response.headersSent) response.writeContinue()
     })
-    take(request, response, false)
+    accept(request, response, false)
   })
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    take(request, response, true)
+    accept(request, response, true)
   })
   return app
 }

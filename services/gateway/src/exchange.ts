@@ -52,7 +52,7 @@ export interface ProblemAnswer extends Omit<ProblemOptions, 'cause'> {
   readonly headers?: readonly string[]
 }
 
-/** Never cached, sniffed or framed. */
+/** Answers of the gateway itself are never cached or sniffed. */
 const ownHeaders = [
   'cache-control',
   'no-store',
@@ -65,11 +65,11 @@ const ownHeaders = [
 export const closeConnection = ['connection', 'close'] as const
 
 /** A larger unwanted body closes the connection. */
-const shortRestBytes = 1024 * 1024
+const largeRemainderBytes = 1024 * 1024
 /** Beyond these limits an unwanted body cuts the connection. */
-const mostRestBytes = 64 * 1024 * 1024
-const restWithinMs = 5000
-const mostRestTimes = 3
+const maxDrainBytes = 64 * 1024 * 1024
+const drainCheckMs = 5000
+const maxDrainChecks = 3
 /** For a client that reads nothing of its answer. */
 export const stalledReaderMs = 60_000
 
@@ -152,7 +152,7 @@ export function isReadingStopped({ socket }: IncomingMessage): boolean {
 export function hasLargeRemainder(request: IncomingMessage, ifUnknown: boolean): boolean {
   if (request.complete) return false
   const { 'content-length': length, 'transfer-encoding': coding } = request.headers
-  return coding === undefined ? Number(length ?? 0) > shortRestBytes : ifUnknown
+  return coding === undefined ? Number(length ?? 0) > largeRemainderBytes : ifUnknown
 }
 
 export function limitReader(response: ServerResponse): void {
@@ -183,21 +183,21 @@ export function endAnswer(
 }
 
 function limitDrain(request: IncomingMessage): void {
-  let rest = mostRestBytes
-  let times = mostRestTimes
+  let bytesLeft = maxDrainBytes
+  let checksLeft = maxDrainChecks
   let isSilent = true
   const checkProgress = (): void => {
-    times -= 1
-    if (isSilent || times === 0) request.socket.destroy()
+    checksLeft -= 1
+    if (isSilent || checksLeft === 0) request.socket.destroy()
     isSilent = true
   }
-  const timer = setInterval(() => runAfterPendingReads(checkProgress), restWithinMs)
+  const timer = setInterval(() => runAfterPendingReads(checkProgress), drainCheckMs)
   timer.unref()
   request.on('data', (chunk: Buffer) => {
     isSilent = false
     countPassedBytes(chunk.length)
-    rest -= chunk.length
-    if (rest < 0) request.socket.destroy()
+    bytesLeft -= chunk.length
+    if (bytesLeft < 0) request.socket.destroy()
   })
   request.once('close', () => clearInterval(timer))
 }

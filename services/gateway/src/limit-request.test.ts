@@ -28,7 +28,7 @@ function setUp(given: { limit?: number; publicWait?: number; isBusy?: boolean } 
   const limitRequest = createLimitRequest({
     rateLimit,
     publicRequests: {
-      take: (of) => {
+      count: (of) => {
         counted.push(of)
         return publicWait
       },

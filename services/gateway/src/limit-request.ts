@@ -15,7 +15,7 @@ function costOf({ route }: Exchange): number | undefined {
   return route?.access.kind === 'public' ? route.access.cost : undefined
 }
 
-/** Makes the fourth step. HOT PATH. */
+/** HOT PATH. */
 export function createLimitRequest(parts: {
   readonly rateLimit: Pick<RateLimit, 'limitsOf' | 'consume' | 'tryConsume'>
   readonly publicRequests: PublicRequests

@@ -30,7 +30,7 @@ export function createMatchRequest(parts: MatchParts): MatchRequest {
     let found: Match = target.ok ? match(method, target.path) : { kind: 'none' }
     const override = method === 'POST' ? headers.read['x-http-method-override'] : undefined
     if (override !== undefined && target.ok) {
-      // Before scope and signature, which belong to the override method.
+      // Resolved before scope and signature, which are those of the override method.
       const meant = matchOverride(match, override, target.path, found)
       if (meant?.kind === 'route') method = override
       found = meant ?? found
@@ -66,21 +66,21 @@ export function createMatchRequest(parts: MatchParts): MatchRequest {
 
 function framingFault(request: IncomingMessage, headers: ClientHeaders, isUnmet: boolean): Refusal | undefined {
   if (request.httpVersionMajor !== 1 || (headers.read.host === undefined && request.httpVersionMinor !== 0)) {
-    return lastRefusal('malformed_http', 'Send HTTP/1.1 with one Host header.')
+    return closingRefusal('malformed_http', 'Send HTTP/1.1 with one Host header.')
   }
   if (!isFramingPlain(request, headers.read['transfer-encoding'])) {
-    return lastRefusal('malformed_http', 'The only transfer coding is chunked, and HTTP/1.0 has none.')
+    return closingRefusal('malformed_http', 'The only transfer coding is chunked, and HTTP/1.0 has none.')
   }
   if (headers.duplicate !== undefined) {
-    return lastRefusal('duplicate_header', `Send the header ${headers.duplicate} once.`)
+    return closingRefusal('duplicate_header', `Send the header ${headers.duplicate} once.`)
   }
   // The client may or may not send its body after the answer.
-  if (isUnmet) return lastRefusal('expectation_failed', 'The only expectation that can be met is 100-continue.')
+  if (isUnmet) return closingRefusal('expectation_failed', 'The only expectation that can be met is 100-continue.')
   return undefined
 }
 
 /** Closes the connection, so that Node cannot read a hidden request from the body. */
-function lastRefusal(code: Refusal['code'], detail: string): Refusal {
+function closingRefusal(code: Refusal['code'], detail: string): Refusal {
   return refusal(code, { detail, headers: closeConnection })
 }
 

@@ -35,7 +35,7 @@ export function createGatewayMetrics(registry: Registry): GatewayMetrics {
   const request = countRequests(registry)
   const refusals = new Counter({
     name: 'postern_gateway_refusals_total',
-    help: 'Requests that the gateway itself refused, by problem code',
+    help: 'Requests that the gateway itself refused or ended, by problem code',
     labelNames: ['code'],
     registers: [registry],
   })
@@ -47,7 +47,7 @@ export function createGatewayMetrics(registry: Registry): GatewayMetrics {
   })
   const poolExhausted = new Counter({
     name: 'postern_gateway_upstream_pool_exhausted_total',
-    help: 'Requests that no connection to their service was free for, in time or because too many waited; it was not asked',
+    help: 'Requests that were not sent because no connection to their service became free in time, or too many waited',
     labelNames: ['upstream'],
     registers: [registry],
   })
@@ -56,13 +56,13 @@ export function createGatewayMetrics(registry: Registry): GatewayMetrics {
     failures.inc({ upstream }, 0)
     poolExhausted.inc({ upstream }, 0)
   }
-  const refusedOfRedis = new Counter({
+  const refusedFromRedis = new Counter({
     name: 'postern_gateway_cache_refused_total',
-    help: 'Records of keys and announcements of changes in Redis that our MAC does not cover, which were not believed',
+    help: 'Key records and announcements in Redis that were ignored because their MAC is not valid',
     labelNames: ['what'],
     registers: [registry],
   })
-  for (const what of ['record', 'announcement']) refusedOfRedis.inc({ what }, 0)
+  for (const what of ['record', 'announcement']) refusedFromRedis.inc({ what }, 0)
   const resets = new Counter({
     name: 'postern_gateway_log_resets_total',
     help: 'Resets of the revocation log, for example after PostgreSQL was restored',
@@ -75,12 +75,12 @@ export function createGatewayMetrics(registry: Registry): GatewayMetrics {
     refusal: (code) => refusals.inc({ code }),
     upstreamFailure: (upstream) => failures.inc({ upstream }),
     upstreamPoolExhausted: (upstream) => poolExhausted.inc({ upstream }),
-    cacheRefused: (what) => refusedOfRedis.inc({ what }),
+    cacheRefused: (what) => refusedFromRedis.inc({ what }),
     logReset: () => resets.inc(),
   }
 }
 
-/** Adds what is measured at each scrape. */
+/** Adds gauges that are read at each scrape. */
 export function observeGateway(registry: Registry, gauges: GatewayGauges): void {
   const lease: Gauge = new Gauge({
     name: 'postern_gateway_lease_remaining_seconds',
@@ -101,7 +101,7 @@ export function observeGateway(registry: Registry, gauges: GatewayGauges): void 
   observeRedis(registry, gauges.redis)
   const redis: Gauge<'use'> = new Gauge({
     name: 'postern_gateway_redis_connected',
-    help: 'The same as postern_redis_connected, of gateways',
+    help: 'The same as postern_redis_connected, only for gateways',
     labelNames: ['use'],
     registers: [registry],
     collect(): void {
@@ -175,15 +175,15 @@ function countRequests(registry: Registry): GatewayMetrics['request'] {
 
 function countLookups(registry: Registry): Pick<GatewayMetrics, 'lookup' | 'found'> {
   const found = { inMemory: 0 }
-  let shown = 0
+  let reported = 0
   const lookups: Counter<'level'> = new Counter({
     name: 'postern_gateway_key_lookups_total',
-    help: 'Keys that requests came with, by where they were found',
+    help: 'Look-ups of the keys in requests, by where they were found',
     labelNames: ['level'],
     registers: [registry],
     collect(): void {
-      lookups.inc({ level: 'memory' }, found.inMemory - shown)
-      shown = found.inMemory
+      lookups.inc({ level: 'memory' }, found.inMemory - reported)
+      reported = found.inMemory
     },
   })
   for (const level of ['redis', 'keys', 'unknown', 'unavailable']) lookups.inc({ level }, 0)

@@ -24,8 +24,8 @@ export interface OpenRequest {
 }
 
 /**
- * A caller loses its access if its key is revoked or expired, a scope or address removed, its tenant suspended, or the
- * person deactivated by a directory.
+ * Ends requests whose caller loses its access: the key is revoked or expired, a scope or address is removed, the tenant
+ * is suspended, or a directory deactivates the person.
  */
 export interface OpenRequests {
   /** HOT PATH. */
@@ -94,10 +94,10 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
 
   function end(request: OpenRequest, code: ProblemCode, answer: ProblemAnswer): void {
     if (request.openIndex < 0) return
-    const mayHappen = isWholeChange(request.exchange)
-    if (mayHappen && clocks.monotonic() - request.checkedAt <= maxUnconfirmedMs) return
+    const mayCommit = isWholeChange(request.exchange)
+    if (mayCommit && clocks.monotonic() - request.checkedAt <= maxUnconfirmedMs) return
     remove(request)
-    if (mayHappen) {
+    if (mayCommit) {
       request.end('bad_gateway', outcomeUnknown)
       onEnded(request.exchange, 'bad_gateway')
       return
@@ -203,7 +203,7 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
     const isHeld = lease.isHeld()
     const byKey = new Map<string, OpenRequest[]>()
     const byTenant = new Map<string, OpenRequest[]>()
-    // Of a copy: requests are removed meanwhile.
+    // A copy, because requests are removed meanwhile.
     for (const request of open.slice()) {
       const { exchange } = request
       // An answer that waits behind another one gets no `close`.
@@ -218,8 +218,8 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
         continue
       }
       const age = now - request.checkedAt
-      const mayGoOn = !exchange.response.headersSent && (now < readingUntil || isCommittedAnyway(exchange))
-      if (age > maxUnconfirmedMs && !mayGoOn) {
+      const mayContinue = !exchange.response.headersSent && (now < readingUntil || isCommittedAnyway(exchange))
+      if (age > maxUnconfirmedMs && !mayContinue) {
         end(request, 'auth_unavailable', unconfirmed)
       } else if (verdict === 'unknown' || age > lookUpAfterMs) {
         if (exchange.key !== undefined) append(byKey, exchange.key.record.hash, request)

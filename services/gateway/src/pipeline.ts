@@ -34,15 +34,16 @@ export function createPipeline(
 
   /** Answers a caller without access. Returns whether the request continues. */
   function admit(exchange: Exchange, caller: Principal | Refusal | undefined): boolean {
-    if (caller?.kind === 'refusal') return isPassed(exchange, caller)
+    if (caller?.kind === 'refusal') return answerRefusal(exchange, caller)
     if (isGone(exchange)) {
       onGone(exchange)
       return false
     }
-    return isPassed(exchange, authorize(exchange, caller))
+    return answerRefusal(exchange, authorize(exchange, caller))
   }
 
-  function isPassed(exchange: Exchange, refused: Refusal | undefined): boolean {
+  /** Answers with the refusal, if there is one. Returns whether the request continues. */
+  function answerRefusal(exchange: Exchange, refused: Refusal | undefined): boolean {
     if (refused !== undefined) refuse(exchange, refused)
     return refused === undefined
   }
@@ -55,7 +56,7 @@ export function createPipeline(
 
       const tokens = limit(exchange, exchange.principal)
       if (tokens !== undefined) {
-        if (!isPassed(exchange, await tokens)) return
+        if (!answerRefusal(exchange, await tokens)) return
         caller = identify(exchange)
         if (!admit(exchange, caller instanceof Promise ? await caller : caller)) return
       }
@@ -63,7 +64,7 @@ export function createPipeline(
 
       const content = awaitContent(exchange)
       if (content !== undefined) {
-        if (!isPassed(exchange, await content)) return
+        if (!answerRefusal(exchange, await content)) return
         caller = identify(exchange)
         if (!admit(exchange, caller instanceof Promise ? await caller : caller)) return
         endWait(exchange)

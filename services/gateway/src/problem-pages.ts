@@ -5,7 +5,7 @@ export const remedies: Readonly<Record<ProblemCode, string>> = {
   non_canonical_path:
     'Send the path in its one canonical spelling: no dot segments, no empty segments, no backslashes or semicolons, and no percent-escapes of characters that need none.',
   duplicate_header: 'Send the header once.',
-  malformed_http: 'The bytes that arrived are no HTTP/1.1 request (RFC 9112). Use a maintained HTTP client.',
+  malformed_http: 'The received bytes are not an HTTP/1.1 request (RFC 9112). Use a maintained HTTP client.',
   malformed_json:
     'Send the body as JSON (RFC 8259), in UTF-8. An object must not repeat a key, and a number must not need more digits than a double has (RFC 7493).',
   tenant_required: 'Name one of `allowed` in the header `postern-tenant`. `GET /api/v1/whoami` lists your tenants.',
@@ -26,7 +26,8 @@ export const remedies: Readonly<Record<ProblemCode, string>> = {
   cross_site_request:
     'Only the pages of the console can make changes for a signed-in person. Reload the page and try again. Programs call the gateway with an API key.',
   filter_not_allowed: 'Send the request without `filter`.',
-  address_not_allowed: 'The key is limited to certain networks. Call from one of them, or have the list changed.',
+  address_not_allowed:
+    'The key is limited to certain networks. Call from one of them, or ask an administrator to change the list.',
   tenant_not_granted:
     'Name one of `allowed` in the header `postern-tenant`, or sign in again after you were given access.',
   tenant_suspended:
@@ -41,11 +42,11 @@ export const remedies: Readonly<Record<ProblemCode, string>> = {
   request_in_progress:
     'Wait as long as Retry-After says, then send the same request again. It returns the response of the first.',
   invalid_transition:
-    'Choose one of the states that `allowed` lists (of a run: one of the operations), and bring what `errors` says is missing.',
-  procedure_locked: 'Have the test procedure reopened, or attach the evidence to another one.',
+    'Choose one of the states (for a run: operations) that `allowed` lists, and provide what `errors` names as missing.',
+  procedure_locked: 'Reopen the test procedure, or attach the evidence to another one.',
   cursor_expired:
     'Request `since=now` and store `Postern-Next-Since`, read the lists again, then continue with that `since`.',
-  precondition_failed: 'Read the resource again and repeat the change with its present ETag.',
+  precondition_failed: 'Read the resource again and repeat the change with its current ETag.',
   unsupported_protocol: 'Use tus 1.0.0 for resumable uploads: send `Tus-Resumable: 1.0.0`.',
   content_too_large: 'Send less in one request.',
   uri_too_long: 'Shorten the URL, or use paging and filters.',
@@ -53,10 +54,10 @@ export const remedies: Readonly<Record<ProblemCode, string>> = {
   expectation_failed: 'Send no Expect header, or `100-continue`.',
   invalid_content: 'Correct the fields that `errors` points to.',
   idempotency_key_reused: 'Use a new Idempotency-Key for each request; repeat one only with exactly the same request.',
-  digest_mismatch: 'The body was altered on its way, or the digest was computed over something else. Send it again.',
+  digest_mismatch: 'The body was altered in transit, or the digest was computed over something else. Send it again.',
   not_applied: 'Correct the items that have another problem, and send all items again.',
   precondition_required: 'Send If-Match with the ETag of the resource as you read it.',
-  checksum_mismatch: 'The chunk was altered on its way. Send it again from the same offset.',
+  checksum_mismatch: 'The chunk was altered in transit. Send it again from the same offset.',
   too_many_requests: 'Wait as long as Retry-After says.',
   header_fields_too_large: 'Send fewer or shorter headers.',
   internal_error: 'Report the `instance` to the operators of your Postern.',
@@ -73,7 +74,7 @@ export const remedies: Readonly<Record<ProblemCode, string>> = {
     'Do what `detail` says. You can safely repeat a revocation, or a change that narrows a key: the response comes when the change is enforced everywhere. Repeating a rotation without an `Idempotency-Key` can create a second key: look first for one whose `rotated_from` is the old key.',
   gateway_timeout: 'Check whether the operation happened before you repeat it.',
   quota_exceeded:
-    'Purge evidence whose retention is over, cancel resumable uploads that are not continued, or ask the operators of your Postern for a larger quota.',
+    'Purge evidence whose retention has ended, cancel abandoned resumable uploads, or ask the operators of your Postern for a larger quota.',
   insufficient_storage: 'Ask the operators of your Postern for more storage.',
 }
 

@@ -2,7 +2,7 @@ import type { ProblemCode } from '@postern/contracts'
 import { type UsageReport, maxRecentRefusals, maxRefusalsTogether } from '@postern/contracts/internal'
 import type { Principal } from './authenticate/principal.ts'
 import type { Exchange } from './exchange.ts'
-import { type UsageSource, createCollected } from './usage-report.ts'
+import { type UsageSource, createUsageSource } from './usage-report.ts'
 
 type Line = NonNullable<UsageReport['refusals']>[number]
 type Count = Line['counts'][number]
@@ -20,7 +20,7 @@ export type RefusedRequest = Pick<Exchange, 'address' | 'route' | 'requestId' | 
 
 export interface RefusalCounts {
   add(principal: Principal, request: RefusedRequest, code: ProblemCode): void
-  readonly collected: UsageSource
+  readonly source: UsageSource
   /** Call after reports. */
   release(): void
 }
@@ -85,8 +85,8 @@ export function createRefusalCounts(now: () => number): RefusalCounts {
       else return
       lines.recent.push({ at, requestId, method, route, address, code })
     },
-    collected: createCollected('refusals', keys, {
-      together: maxRefusalsTogether,
+    source: createUsageSource('refusals', keys, {
+      maxLines: maxRefusalsTogether,
       report: (some) => ({
         uses: [],
         denials: [],

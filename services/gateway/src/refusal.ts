@@ -49,7 +49,7 @@ export function countRequest(
   what: string,
   cost?: number,
 ): Refusal | undefined {
-  const waitSeconds = requests.take(address, cost)
+  const waitSeconds = requests.count(address, cost)
   if (waitSeconds === 0) return undefined
   return refusal('too_many_requests', {
     detail: `Too many requests from this address ${what}.`,

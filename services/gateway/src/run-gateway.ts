@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import type { AddressInfo } from 'node:net'
 import {
   type Environment,
   type Logger,
@@ -12,6 +11,7 @@ import {
   createLogger,
   createMetrics,
   createReadAheadBudget,
+  listeningPort,
   openTracing,
   repeatEvery,
   tooManyPipelined,
@@ -21,7 +21,6 @@ import {
 } from '@postern/service-kit'
 import { refusalFields } from '@postern/sign-in'
 import { createAssertionMinter } from '@postern/signed-context'
-import type { FastifyInstance } from 'fastify'
 import { createGatewayApp, requestIdOf } from './app.ts'
 import { createAddressMatcher, createRouteMatcher } from '@postern/service-kit/access'
 import { createClientAddress, networkOf } from './authenticate/addresses.ts'
@@ -105,15 +104,9 @@ export async function startGateway(
     await gateway.close()
     throw error
   }
-  const [port, adminPort] = [portOf(gateway.app), portOf(gateway.admin)]
+  const [port, adminPort] = [listeningPort(gateway.app), listeningPort(gateway.admin)]
   logger.info({ event: 'listening', host: config.host, port, admin_port: adminPort })
   return { url: `http://${config.host}:${port}`, port, adminPort, logger, close: gateway.close }
-}
-
-function portOf(app: FastifyInstance): number {
-  const address: AddressInfo | string | null = app.server.address()
-  if (address === null || typeof address === 'string') throw new Error('the server does not listen on a port')
-  return address.port
 }
 
 /** `close` closes the dependencies in reverse order. */

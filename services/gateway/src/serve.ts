@@ -27,7 +27,7 @@ import { problemPage } from './problem-pages.ts'
 import type { Usage } from './usage.ts'
 import { whoamiOf } from './whoami.ts'
 
-const mostNamed = 50
+const maxNamedParameters = 50
 
 export interface ServeParts {
   readonly apiUrl: string
@@ -80,17 +80,17 @@ export function createResponder(parts: ServeParts): (exchange: Exchange) => void
     return headers
   }
 
-  function answerDocument(exchange: Exchange, made: Promise<Document>, headers: readonly string[]): void {
-    made
+  function answerDocument(exchange: Exchange, document: Promise<Document>, headers: readonly string[]): void {
+    document
       .then(({ mediaType, headers: own, coded, ...plain }) => {
         const coding = chooseCoding(exchange.request.headers['accept-encoding'], codings)
         const { content, etag } = coding === undefined ? plain : coded[coding]
-        const kept = ['etag', etag, 'cache-control', 'public, max-age=60', 'vary', 'accept-encoding']
+        const shared = ['etag', etag, 'cache-control', 'public, max-age=60', 'vary', 'accept-encoding']
         if (isKnown(exchange, etag)) {
-          sendNotModified(exchange, [...kept, ...headers])
+          sendNotModified(exchange, [...shared, ...headers])
         } else {
           const encoding = coding === undefined ? [] : ['content-encoding', coding]
-          send(exchange, 200, mediaType, content, [...kept, ...encoding, ...own, ...headers])
+          send(exchange, 200, mediaType, content, [...shared, ...encoding, ...own, ...headers])
         }
         onDone(exchange, exchange.response.headersSent ? exchange.response.statusCode : 0)
       })
@@ -106,7 +106,7 @@ export function createResponder(parts: ServeParts): (exchange: Exchange) => void
       const detail = 'is not a parameter of this operation'
       refuse(exchange, 'bad_request', {
         detail: 'This operation takes no parameters in the query.',
-        errors: (names.length === 0 ? [''] : names.slice(0, mostNamed)).map((parameter) => {
+        errors: (names.length === 0 ? [''] : names.slice(0, maxNamedParameters)).map((parameter) => {
           return { parameter, code: 'unknown', detail }
         }),
       })

@@ -1,21 +1,20 @@
 import { type ProblemCode, signInHeader } from '@postern/contracts'
 import type { UsageReport } from '@postern/contracts/internal'
 import type { Exchange } from './exchange.ts'
-import { type UsageSource, createCollected } from './usage-report.ts'
+import { type UsageSource, createUsageSource, storableText } from './usage-report.ts'
 
 type SignIn = NonNullable<UsageReport['signIns']>[number]
 
 export interface SignIns {
   /** Collects it if the console asked for a person who signs in. `code`: why the gateway refused it. */
   add(request: SignInRequest, code?: ProblemCode): void
-  readonly collected: UsageSource
+  readonly source: UsageSource
 }
 
 export type SignInRequest = Pick<Exchange, 'request' | 'requestId' | 'route' | 'principal' | 'address'>
 
 /** Further ones are not collected. */
 const maxCollected = 100_000
-const maxIdLength = 255
 
 /** `now` returns milliseconds since the epoch. */
 export function createSignIns(now: () => number): SignIns {
@@ -34,12 +33,12 @@ export function createSignIns(now: () => number): SignIns {
       const reason = code === undefined ? reasonOf(principal.roles) : refusals[code]
       // Of a person with several tenants, the choice is the sign-in.
       if (reason === undefined || (principal.isUndecided && code === undefined)) return
-      const id = textOf(principal.id)
-      const signIn = { id, name: textOf(principal.label) || id, reason, address, at: now(), requestId }
+      const id = storableText(principal.id)
+      const signIn = { id, name: storableText(principal.label) || id, reason, address, at: now(), requestId }
       const tenantIds = principal.isUndecided ? (principal.tenants ?? []).map((each) => each.id) : [principal.tenantId]
       for (const tenantId of tenantIds) keep({ tenantId, ...signIn })
     },
-    collected: createCollected('signIns', signIns, {
+    source: createUsageSource('signIns', signIns, {
       report: (some) => ({ uses: [], denials: [], signIns: some }),
       keep,
     }),
@@ -54,9 +53,4 @@ const refusals: Partial<Record<ProblemCode, SignIn['reason']>> = {
 
 function reasonOf(roles: readonly string[]): SignIn['reason'] {
   return roles.length === 0 ? 'no_role' : null
-}
-
-/** The longest that is stored. */
-function textOf(text: string): string {
-  return text.slice(0, maxIdLength).toWellFormed().replaceAll('\0', '')
 }

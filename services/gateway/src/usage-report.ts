@@ -16,12 +16,18 @@ interface UsageBatch {
   halves(): readonly [UsageBatch, UsageBatch]
 }
 
-/** Then all lines of this kind count as rejected. */
-const mostRefused = 20
+/** If so many single lines are rejected and none is recorded, the fault is not in the lines. */
+const maxRefused = 20
+/** The longest id or name that the keys service stores. */
+export const maxTextLength = 255
+
+export function storableText(text: string): string {
+  return text.slice(0, maxTextLength).toWellFormed().replaceAll('\0', '')
+}
 
 /** Halves a rejected report until the faulty line is found. Resolves to false to stop for now. */
-export async function sendCollected(
-  collected: UsageSource,
+export async function sendLines(
+  source: UsageSource,
   { keys, logger }: { readonly keys: Pick<KeysClient, 'reportUsage'>; readonly logger: Logger },
 ): Promise<boolean> {
   const waiting: UsageBatch[] = []
@@ -29,10 +35,10 @@ export async function sendCollected(
   let recorded = 0
   const keepUnsent = (error: unknown): void => {
     for (const lines of [...waiting, ...refused]) lines.keep()
-    logger.warn({ event: 'usage_report_failed', kind: collected.kind, kept: collected.size, err: error })
+    logger.warn({ event: 'usage_report_failed', kind: source.kind, kept: source.size, err: error })
   }
   for (;;) {
-    const lines = waiting.pop() ?? collected.take()
+    const lines = waiting.pop() ?? source.take()
     if (lines === undefined) break
     try {
       await keys.reportUsage(lines.report)
@@ -49,29 +55,29 @@ export async function sendCollected(
         continue
       }
       refused.push(lines)
-      if (recorded > 0 || refused.length < mostRefused) continue
+      if (recorded > 0 || refused.length < maxRefused) continue
       keepUnsent(error)
       return true
     }
   }
   if (refused.length === 0) return true
-  if (recorded === 0) keepUnsent(new ContentRefusedError('no line of this kind was taken'))
-  else logger.error({ event: 'usage_lines_refused', kind: collected.kind, lines: refused.length })
+  if (recorded === 0) keepUnsent(new ContentRefusedError('no line of this kind was accepted'))
+  else logger.error({ event: 'usage_lines_refused', kind: source.kind, lines: refused.length })
   return true
 }
 
-export function createCollected<T>(
+export function createUsageSource<T>(
   kind: keyof UsageReport,
   lines: Map<string, T>,
   {
     report,
     keep,
-    together = maxUsageTogether,
+    maxLines = maxUsageTogether,
   }: {
     readonly report: (some: T[]) => UsageReport
     readonly keep: (line: T) => void
     /** Lines of one report. */
-    readonly together?: number
+    readonly maxLines?: number
   },
 ): UsageSource {
   const linesOf = (some: readonly T[]): UsageBatch => ({
@@ -89,7 +95,7 @@ export function createCollected<T>(
       return lines.size
     },
     take: () => {
-      const some = removeFirst(lines, together)
+      const some = removeFirst(lines, maxLines)
       return some.length === 0 ? undefined : linesOf(some)
     },
   }

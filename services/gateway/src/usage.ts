@@ -2,7 +2,7 @@ import type { ProblemCode } from '@postern/contracts'
 import { type UsageReport, lateUsageMs } from '@postern/contracts/internal'
 import type { Logger } from '@postern/service-kit'
 import type { KeysClient } from './authenticate/keys-client.ts'
-import { type UsageSource, createCollected, sendCollected } from './usage-report.ts'
+import { type UsageSource, createUsageSource, maxTextLength, sendLines, storableText } from './usage-report.ts'
 import type { Principal } from './authenticate/principal.ts'
 import { type RefusedRequest, createRefusalCounts } from './refusal-counts.ts'
 import { type SignIns, createSignIns } from './sign-ins.ts'
@@ -28,7 +28,6 @@ export interface Usage {
 
 /** Further keys and addresses are not counted. */
 const maxCollected = 100_000
-const maxIdLength = 255
 
 /** `now` returns milliseconds since the epoch. */
 export function createUsage(options: {
@@ -58,8 +57,8 @@ export function createUsage(options: {
     const known = people.get(`${tenantId} ${id}`)
     if (known === undefined && people.size >= maxCollected) return
     // Too long (OpenID Connect Core, section 2) or not storable.
-    if (id.length > maxIdLength || !id.isWellFormed() || id.includes('\0')) return
-    const name = label.slice(0, maxIdLength).toWellFormed().replaceAll('\0', '') || id
+    if (id.length > maxTextLength || !id.isWellFormed() || id.includes('\0')) return
+    const name = storableText(label) || id
     const person = { tenantId, id, name, roles: [...roles], lastSeenAt: now() }
     people.set(`${tenantId} ${id}`, directory === undefined ? person : { ...person, directory })
   }
@@ -73,17 +72,17 @@ export function createUsage(options: {
     usual = []
   }
 
-  const kinds: readonly UsageSource[] = [
-    createCollected('uses', others, {
+  const sources: readonly UsageSource[] = [
+    createUsageSource('uses', others, {
       report: (uses) => ({ uses, denials: [] }),
       keep: (use) => merge(others, `${use.keyId} ${use.address}`, use),
     }),
-    createCollected('denials', denials, {
+    createUsageSource('denials', denials, {
       report: (refused) => ({ uses: [], denials: refused }),
       keep: (denial) => merge(denials, `${denial.keyId} ${denial.address} ${denial.reason}`, denial),
     }),
-    refusals.collected,
-    createCollected('people', people, {
+    refusals.source,
+    createUsageSource('people', people, {
       report: (seen) => ({ uses: [], denials: [], people: seen }),
       keep: (person) => {
         const id = `${person.tenantId} ${person.id}`
@@ -91,7 +90,7 @@ export function createUsage(options: {
         if (!people.has(id)) people.set(id, person)
       },
     }),
-    signIns.collected,
+    signIns.source,
   ]
 
   return {
@@ -140,10 +139,10 @@ export function createUsage(options: {
     flush: async () => {
       collectUsual()
       const from = now()
-      for (const kind of kinds) {
-        if (kind.size > 0 && !(await sendCollected(kind, { keys, logger }))) break
-        // Uses are the first kind. Those that came meanwhile wait for the next report.
-        if (kind.kind === 'uses' && kind.size === 0) unreportedSince = usual.length > 0 ? from : undefined
+      for (const source of sources) {
+        if (source.size > 0 && !(await sendLines(source, { keys, logger }))) break
+        // Uses come first. Those that were recorded meanwhile wait for the next report.
+        if (source.kind === 'uses' && source.size === 0) unreportedSince = usual.length > 0 ? from : undefined
       }
       refusals.release()
     },

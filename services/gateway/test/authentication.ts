@@ -119,7 +119,7 @@ export function setUp(
     databaseClock,
     failedAttempts: { keys: attempts('key'), tokens: attempts('token') },
     unreadableRequests: {
-      take: (of) => {
+      count: (of) => {
         unreadable.push(of)
         return given.unreadableWait ?? 0
       },

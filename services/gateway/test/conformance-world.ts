@@ -241,7 +241,7 @@ export class GatewayUnderTest {
       watermarks: this.watermarks,
       databaseClock,
       failedAttempts: { keys: noFailures, tokens: noFailures },
-      unreadableRequests: { take: () => 0 },
+      unreadableRequests: { count: () => 0 },
       reserveWait: () => undefined,
       usage: { used: () => undefined, denied: () => undefined, refused: () => undefined },
       found: { inMemory: 0 },

@@ -16,7 +16,7 @@ export interface Denial {
   readonly allowed?: readonly string[]
 }
 
-/** Undefined if the principal may call the route. HOT PATH. */
+/** Returns why the caller may not call the route, or undefined if it may. HOT PATH. */
 export function denialOf(route: Route, caller: Caller): Denial | undefined {
   const { access } = route
   switch (access.kind) {

@@ -34,7 +34,7 @@ export function openRedisClient(url: string, options: RedisClientOptions): Redis
   const address = readAddress(url)
   const { mode, nodes, isEncrypted } = address
   const own = { enableOfflineQueue: false, enableAutoPipelining: options.pipelines ?? false }
-  const answersInTime = (client: Redis): Redis => {
+  const limitCommandTime = (client: Redis): Redis => {
     client.on('ready', () => (client.options.commandTimeout = options.commandTimeoutMs))
     client.on('close', () => (client.options.commandTimeout = connectTimeoutMs))
     return client
@@ -49,10 +49,10 @@ export function openRedisClient(url: string, options: RedisClientOptions): Redis
       slotsRefreshTimeout: connectTimeoutMs,
       slotsRefreshInterval: 2000,
     })
-    cluster.on('+node', answersInTime)
+    cluster.on('+node', limitCommandTime)
     return cluster
   }
-  return answersInTime(requireMaster(address, new Redis({ ...serverOptions(address, options.name), ...own })))
+  return limitCommandTime(requireMaster(address, new Redis({ ...serverOptions(address, options.name), ...own })))
 }
 
 /** Subscribe whenever it is `ready`. In a cluster any node will do. */
@@ -80,7 +80,7 @@ function requireMaster({ mode }: RedisAddress, client: Redis): Redis {
 
 function readAddress(url: string): RedisAddress {
   const address = parseRedisAddress(url)
-  if (address === undefined) throw new Error('the address of Redis has none of the known forms')
+  if (address === undefined) throw new Error('the Redis address has none of the accepted forms')
   return address
 }
 

@@ -20,11 +20,11 @@ export interface RedisHealthOptions {
 }
 
 const probeEveryMs = 500
-/** Redis is not used then until it answers again. */
+/** After this silence, Redis is not used until it answers again. */
 export const silentAfterMs = 3000
 const maxLinesPerMinute = 10
 
-/** Twice a second. Logs `redis_lost` and `redis_recovered`. */
+/** Probes Redis twice a second. Logs `redis_lost` and `redis_recovered`. */
 export function watchRedis({
   use,
   probe,
@@ -105,7 +105,7 @@ export function watchRedis({
 export function observeRedis(registry: Registry, healths: readonly RedisHealth[]): void {
   const connected: Gauge<'use'> = new Gauge({
     name: 'postern_redis_connected',
-    help: 'Whether Redis has carried out commands in the last 3 seconds (1 or 0), by what the connection is for',
+    help: 'Whether Redis has carried out commands in the last 3 seconds (1 or 0), by use of the connection',
     labelNames: ['use'],
     registers: [registry],
     collect(): void {
@@ -114,7 +114,7 @@ export function observeRedis(registry: Registry, healths: readonly RedisHealth[]
   })
   const age: Gauge<'use'> = new Gauge({
     name: 'postern_redis_answer_age_seconds',
-    help: 'Time since Redis last carried out commands, by what the connection is for',
+    help: 'Time since Redis last carried out commands, by use of the connection',
     labelNames: ['use'],
     registers: [registry],
     collect(): void {

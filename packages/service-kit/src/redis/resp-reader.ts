@@ -140,6 +140,6 @@ export class RespReader {
 }
 
 function readNumber(text: string): number {
-  if (!/^-?\d{1,19}$/.test(text)) throw new RedisProtocolError('a number is none')
+  if (!/^-?\d{1,19}$/.test(text)) throw new RedisProtocolError('a number is malformed')
   return Number(text)
 }

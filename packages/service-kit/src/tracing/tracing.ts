@@ -31,7 +31,7 @@ export interface TracingConfig {
 export interface TracingSource {
   readonly service: string
   readonly onFailure: (reason: string) => void
-  /** Whether the caller decides which requests are traced. At the edge chance decides. */
+  /** Whether the caller decides which requests are traced. At the edge `percent` decides. */
   readonly followsCaller: boolean
 }
 

@@ -16,7 +16,7 @@ export function networkOf(address: string): string {
 
 export type ForwardedForFault = 'unreadable' | 'not_trusted'
 
-/** Clients without a proxy can write the header too. */
+/** Any client can send the header. */
 const maxLoggedPeers = 16
 
 /** An address that is in no range. */
@@ -31,11 +31,11 @@ export function createClientAddress(
   onFault: (fault: ForwardedForFault, peer: string) => void = () => undefined,
 ): (socket: Socket, forwardedFor: string | undefined) => string {
   const isTrusted = createAddressMatcher(trustedProxies)
-  const told = new Set<string>()
+  const reported = new Set<string>()
   const reportOnce = (fault: ForwardedForFault, peer: string): void => {
     const which = `${fault} ${peer}`
-    if (told.size >= maxLoggedPeers || told.has(which)) return
-    told.add(which)
+    if (reported.size >= maxLoggedPeers || reported.has(which)) return
+    reported.add(which)
     onFault(fault, peer)
   }
   return (socket, forwardedFor) => {

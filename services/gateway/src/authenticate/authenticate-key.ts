@@ -59,9 +59,9 @@ export function createKeyAuthentication(parts: KeyAuthenticationParts): KeyAuthe
     for (let round = 0; round < maxRounds; round += 1) {
       let entry = keys.find(hash)
       if (entry === undefined) {
-        const looked = await lookUp(exchange, hash)
-        if (looked.kind === 'refusal') return looked
-        entry = looked.entry
+        const result = await lookUp(exchange, hash)
+        if (result.kind === 'refusal') return result
+        entry = result.entry
       }
       const judged = judge(exchange, entry)
       if (judged !== undefined) return judged

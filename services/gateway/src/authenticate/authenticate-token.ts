@@ -92,7 +92,7 @@ export function createTokenAuthentication(
       case 'chosen': {
         const checked = await directory.check(exchange, token, choice)
         if (checked.kind === 'refusal') {
-          // Only to report it.
+          // For the log and the reports.
           exchange.principal = userPrincipal(token, choice.tenant, choice.access, undefined)
           return checked
         }

@@ -32,12 +32,12 @@ export interface AuthenticateParts
   readonly keySchemes: KeySchemes
 }
 
-/** Makes the second step. HOT PATH: a key in memory is judged without a promise. */
+/** HOT PATH: a key in memory is judged without a promise. */
 export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   const { tokens, failedAttempts, unreadableRequests, reserveWait, keySchemes } = parts
   const keys = createKeyAuthentication({ ...parts, failedAttempts: failedAttempts.keys })
   const readToken = createTokenAuthentication({ ...parts, failedAttempts: failedAttempts.tokens })
-  const ofIdentityProviders = { ...keySchemes, bearer: true }
+  const scimKeySchemes = { ...keySchemes, bearer: true }
 
   /** Rejects malformed credentials; no look-up was needed, so failed attempts are not counted. */
   function refuseUnreadable(exchange: Exchange, refused: Refusal): Refusal {
@@ -53,7 +53,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
         isMisplaced ? refuseMisplacedKey(exchange, 'missing_credentials') : refuseMissing(exchange),
       )
     }
-    const credentials = parseCredentials(header, isScimTarget(exchange.target) ? ofIdentityProviders : keySchemes)
+    const credentials = parseCredentials(header, isScimTarget(exchange.target) ? scimKeySchemes : keySchemes)
     switch (credentials.kind) {
       case 'api_key': {
         const { hash } = credentials.key

@@ -43,8 +43,8 @@ export function createBatcher<Answer>(
 
   function rejectLate(): void {
     const lastInTime = now() - maxWaitMs
-    const withDeadline = waiting.findIndex(({ since }) => since > lastInTime)
-    for (const { answered } of waiting.splice(0, withDeadline === -1 ? waiting.length : withDeadline)) {
+    const firstInTime = waiting.findIndex(({ since }) => since > lastInTime)
+    for (const { answered } of waiting.splice(0, firstInTime === -1 ? waiting.length : firstInTime)) {
       answered.reject(new Error('the request waited too long to be sent'))
     }
   }

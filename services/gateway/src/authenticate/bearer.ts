@@ -42,7 +42,7 @@ export function createTokenVerifier(providers: readonly SignInProvider[], logger
   })
   const keySets = new Map(providers.map((provider): [string, KeySet] => [provider.issuer, openKeySet(provider)]))
   // Many requests share a failure, which is logged once.
-  const told = new WeakSet<object>()
+  const logged = new WeakSet<object>()
 
   function keysOf({ issuer }: SignInProvider): KeySet {
     const keys = keySets.get(issuer)
@@ -65,8 +65,8 @@ export function createTokenVerifier(providers: readonly SignInProvider[], logger
         known.set(digestOf(text), token)
         return { kind: 'valid', token }
       } catch (error) {
-        if (!told.has(Object(error))) logger.warn({ event: 'token_check_unavailable', err: error })
-        told.add(Object(error))
+        if (!logged.has(Object(error))) logger.warn({ event: 'token_check_unavailable', err: error })
+        logged.add(Object(error))
         return { kind: 'unavailable' }
       }
     },

@@ -24,16 +24,16 @@ export interface DatabaseClock {
   hasPassed(moment: number): boolean | undefined
 }
 
-const aheadMs = 5000
+const setBackToleranceMs = 5000
 /** A slower answer bounds the clock too loosely and counts only if it contradicts the estimate. */
 const quickMs = 500
 /** Between two correct clocks, one of them known from a slow answer. */
-const apartMs = 10_000
+const maxDifferenceMs = 10_000
 
 /** Whether a record is fresh; one from the future was read before the database's clock was set back. */
 export function isFresh(readAt: number, databaseClock: Pick<DatabaseClock, 'latest'>): boolean {
   const now = databaseClock.latest()
-  return now !== undefined && now < readAt + recordTtlMs && readAt <= now + aheadMs
+  return now !== undefined && now < readAt + recordTtlMs && readAt <= now + setBackToleranceMs
 }
 
 /**
@@ -59,7 +59,7 @@ export function createDatabaseClock(clocks: Clocks, onSetBack: () => void = () =
       if (received - sentMonotonic > quickMs && agrees(nowMs, sentMonotonic, received)) return
       offset = nowMs - sentMonotonic
       const now = offset + received
-      if (now >= peak - aheadMs) return
+      if (now >= peak - setBackToleranceMs) return
       peak = now
       onSetBack()
     },
@@ -74,7 +74,7 @@ export function createDatabaseClock(clocks: Clocks, onSetBack: () => void = () =
       const wall = clocks.wall()
       const isPassed = now >= moment
       const isPassedHere = wall >= moment
-      return isPassed === isPassedHere || Math.abs(now - wall) <= apartMs ? isPassed : undefined
+      return isPassed === isPassedHere || Math.abs(now - wall) <= maxDifferenceMs ? isPassed : undefined
     },
   }
 }

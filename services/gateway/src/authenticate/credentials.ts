@@ -8,7 +8,7 @@ export type Credentials =
   | { readonly kind: 'misplaced_key' }
   | { readonly kind: 'malformed'; readonly scheme: 'ApiKey' | 'Bearer' | undefined }
 
-const longest = 8200
+const maxCharacters = 8200
 const tokenPattern = /^[A-Za-z0-9\-._~+/]+=*$/
 
 /** The schemes besides `ApiKey` under which a key is accepted. */
@@ -24,8 +24,8 @@ const onlyApiKey: KeySchemes = { bearer: false, basic: false }
 /** A checksum finds mistyped keys without I/O. */
 export function parseCredentials(header: string, accepted: KeySchemes = onlyApiKey): Credentials {
   const credentials = readCredentials(header, accepted)
-  const isKeyAsTold = plainKeyPattern.test(header) || (accepted.bearer && plainBearerKeyPattern.test(header))
-  if (credentials.kind === 'api_key' || isKeyAsTold) return credentials
+  const isPlainKey = plainKeyPattern.test(header) || (accepted.bearer && plainBearerKeyPattern.test(header))
+  if (credentials.kind === 'api_key' || isPlainKey) return credentials
   return containsKey(header) ? { kind: 'misplaced_key' } : credentials
 }
 
@@ -36,7 +36,7 @@ const keyPattern = new RegExp(`${keyPrefix}[0-9A-Za-z]{20}`, 'i')
 
 /** Whether a text contains a key: plain, percent-encoded, or in base64 as in `Basic`. */
 export function containsKey(text: string): boolean {
-  if (text.length > longest) return false
+  if (text.length > maxCharacters) return false
   if (keyPattern.test(text)) return true
   if (text.includes('%') && keyPattern.test(text.replaceAll(/%5f/gi, '_'))) return true
   return text.split(/[\s,]+/).some((part) => keyPattern.test(Buffer.from(part, 'base64').toString('latin1')))
@@ -45,7 +45,7 @@ export function containsKey(text: string): boolean {
 function readCredentials(header: string, accepted: KeySchemes): Credentials {
   const space = header.indexOf(' ')
   const scheme = schemeOf(space === -1 ? header : header.slice(0, space))
-  if (space === -1 || header.length > longest) return toMalformed(space === -1 ? scheme : undefined)
+  if (space === -1 || header.length > maxCharacters) return toMalformed(space === -1 ? scheme : undefined)
   const value = header.slice(space + 1)
   if (scheme === 'ApiKey' || (accepted.bearer && scheme === 'Bearer' && value.startsWith(keyPrefix))) {
     const key = parseKey(value)

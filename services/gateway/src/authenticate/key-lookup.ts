@@ -60,7 +60,7 @@ const unknownTtlMs = 1000
 const maxUnknown = 10_000
 /** Old entries checked per new one. */
 const checksPerNew = 2
-/** Reads of a record that changes meanwhile. */
+/** Attempts to read a record that keeps changing. */
 const maxAttempts = 3
 
 export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
@@ -78,21 +78,21 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
     const known = memory.peek(record.hash)
     // INVARIANT: an older record never replaces a newer one. Records of one version are equal, unless one is from
     // before the database's clock was set back.
-    if (known !== undefined && isNewer(known.record, record) && !isUselessBeside(known.record, record)) return known
+    if (known !== undefined && isNewer(known.record, record) && !isStaleCopy(known.record, record)) return known
     if (known === undefined) evictSome()
     const entry = { record, principal: keyPrincipal(record), validAt: -1 }
     memory.set(record.hash, entry)
     return entry
   }
 
-  function isUselessBeside(known: KeyRecord, given: KeyRecord): boolean {
+  function isStaleCopy(known: KeyRecord, given: KeyRecord): boolean {
     const isSame = known.version === given.version && known.tenantVersion === given.tenantVersion
     return isSame && !isFresh(known.readAt, databaseClock)
   }
 
   /** Least recently used first. */
   function evictSome(): void {
-    for (let looks = 0; looks < checksPerNew; looks += 1) {
+    for (let checks = 0; checks < checksPerNew; checks += 1) {
       const oldest = memory.rvalues().next().value
       if (oldest === undefined || isFresh(oldest.record.readAt, databaseClock)) return
       memory.pop()

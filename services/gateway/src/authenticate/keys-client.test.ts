@@ -296,7 +296,7 @@ async function failureAt(status: number): Promise<unknown> {
 }
 
 test('a permanently rejected report differs from a temporary failure', async () => {
-  expect(await failureAt(422)).toEqual(new ContentRefusedError('the keys service takes no such content'))
+  expect(await failureAt(422)).toEqual(new ContentRefusedError('the keys service rejected the content'))
   expect(await failureAt(500)).toEqual(new Error('the keys service answered 500'))
 })
 

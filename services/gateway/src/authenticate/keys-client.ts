@@ -50,7 +50,7 @@ const maxAnswerBytes = 8 * 1024 * 1024
 /** Small, so that a late call affects few requests. */
 const maxKeysPerCall = 32
 const maxConcurrentLookups = 8
-/** They leave connections for keys. */
+/** These limits leave connections for keys. */
 const maxConcurrentTenants = 8
 const maxConcurrentPeople = 8
 /** More could not be answered in time. */
@@ -58,7 +58,7 @@ const maxWaiting = 4096
 /** Keys from addresses with many failures. */
 const maxWaitingSuspects = 512
 
-/** The content is rejected permanently. */
+/** The keys service will never accept the content. */
 export class ContentRefusedError extends Error {}
 
 interface Timed extends SentTime {
@@ -104,7 +104,7 @@ export function openKeysClient(options: {
     const requestId = `gateway-${gateway.slice(0, 8)}-${count}`
     const limit = timeoutMs === undefined ? {} : { timeoutMs }
     const { status, json } = await client.send({ target, caller, assertion: noAssertion, requestId, body, ...limit })
-    if (status === 422) throw new ContentRefusedError('the keys service takes no such content')
+    if (status === 422) throw new ContentRefusedError('the keys service rejected the content')
     if (status < 200 || status > 299) throw new Error(`the keys service answered ${status}`)
     return json
   }

@@ -69,7 +69,7 @@ export function createLease(parts: LeaseParts): Lease {
   let endsWall = -Infinity
   let gateways: number | undefined
   let renewing = false
-  let again = false
+  let isRenewalDue = false
   let stopped = true
   let failures = 0
   let cancelTimer: (() => void) | undefined
@@ -82,18 +82,18 @@ export function createLease(parts: LeaseParts): Lease {
   function renewNow(): void {
     if (stopped) return
     if (renewing) {
-      again = true
+      isRenewalDue = true
       return
     }
     renewing = true
-    again = false
+    isRenewalDue = false
     cancelTimer?.()
     const sent = { monotonic: clocks.monotonic(), wall: clocks.wall(), cursor }
     const late = usageIsLate() ? { usageIsLate: true as const } : {}
     renew({ gateway, name, cursor: cursor?.seq ?? null, mark: cursor?.mark ?? null, counts: true, ...late }).then(
       (answer) => {
         renewing = false
-        if (!stopped) take(answer, sent)
+        if (!stopped) applyAnswer(answer, sent)
       },
       (error: unknown) => {
         renewing = false
@@ -104,7 +104,10 @@ export function createLease(parts: LeaseParts): Lease {
     )
   }
 
-  function take(answer: LeaseAnswer, sent: { monotonic: number; wall: number; cursor: Cursor | undefined }): void {
+  function applyAnswer(
+    answer: LeaseAnswer,
+    sent: { monotonic: number; wall: number; cursor: Cursor | undefined },
+  ): void {
     if (failures > 0) logger.info({ event: 'lease_renewal_recovered', failures })
     failures = 0
     databaseClock.observe(answer.now, sent.monotonic)
@@ -127,7 +130,7 @@ export function createLease(parts: LeaseParts): Lease {
       endsWall = sent.wall + leaseMs - leaseMarginMs
     }
     // A revocation waits for the next renewal, which acknowledges these entries.
-    if (again || cursor.seq !== sent.cursor?.seq) schedule(0)
+    if (isRenewalDue || cursor.seq !== sent.cursor?.seq) schedule(0)
     else if (!answer.granted) schedule(retryAfterMs)
     else schedule(Math.max(0, renewEveryMs - (clocks.monotonic() - sent.monotonic)))
   }

@@ -25,7 +25,7 @@ export interface Lookups {
   readonly events: EventEmitter<{ change: []; reset: [] }>
 }
 
-/** Opens connections to Redis and the keys service. Start the lease when all listeners are there. */
+/** Opens connections to Redis and the keys service. Start the lease after adding all listeners. */
 export function openLookups(parts: {
   readonly gateway: string
   readonly config: GatewayConfig

@@ -16,7 +16,7 @@ export type PersonFound =
   /** The directory's state cannot be known, so the person is neither accepted nor refused. */
   | { readonly kind: 'unavailable' }
 
-/** Finds what the directory of a tenant says of a person. */
+/** Finds what the directory of a tenant says about a person. */
 export interface PersonLookup {
   /** 'unavailable' after 2.5 s. Use the result before the next tick, or check it with `isCurrent`. */
   obtain(query: PersonQuery): Promise<PersonFound>

@@ -17,7 +17,7 @@ export interface Principal {
   readonly tenantName: string
   /** The hash of the person's name in the directory. */
   readonly directory: string | undefined
-  /** Those that a person may choose; undefined for a key. */
+  /** The tenants that a person may choose; undefined for a key. */
   readonly tenants: readonly TenantAccess[] | undefined
   /** A person who has named none of several tenants may only list them. */
   readonly isUndecided: boolean

@@ -85,13 +85,13 @@ export function openRedisCache(options: {
 
   /** Logins that may not publish only confirm the subscription. */
   async function waitForHeartbeat(): Promise<void> {
-    const heard = new Promise<boolean>((resolve) => {
+    const received = new Promise<boolean>((resolve) => {
       onHeartbeat = () => resolve(true)
       setTimeout(() => resolve(false), heartbeatTimeoutMs).unref()
     })
     const receivers = await commands.publish(heartbeats, '').catch(() => undefined)
     if (receivers === undefined) await subscriber.subscribe(redisRevocationChannel)
-    else if (!(await heard)) throw new Error('the subscription hears nothing')
+    else if (!(await received)) throw new Error('the subscription receives nothing')
   }
 
   const counter = createTokenSource(commands, () => true)

@@ -56,7 +56,7 @@ export function createRevocationWatermarks(
   const tenants = new Map<string, TenantWatermark>()
   let changes = 0
 
-  function createRaised(): RaisedAt {
+  function raisedNow(): RaisedAt {
     return { at: clocks.monotonic(), databaseAt: databaseClock.highest() }
   }
 
@@ -65,7 +65,7 @@ export function createRevocationWatermarks(
     keys.set(hash, {
       version: Math.max(version, known?.version ?? 0),
       revoked: revoked || known?.revoked === true,
-      ...createRaised(),
+      ...raisedNow(),
     })
   }
 
@@ -80,7 +80,7 @@ export function createRevocationWatermarks(
       const known = tenants.get(revocation.tenantId)
       tenants.set(revocation.tenantId, {
         version: Math.max(revocation.version, known?.version ?? 0),
-        ...createRaised(),
+        ...raisedNow(),
       })
     },
     isRevoked: (hash) => keys.get(hash)?.revoked === true,
@@ -118,7 +118,7 @@ export function recordStatus(
 
 function pruneWatermarks<T extends RaisedAt>(watermarks: Map<string, T>, now: RaisedAt): void {
   for (const [id, watermark] of watermarks) {
-    if (isOver(watermark, now)) watermarks.delete(id)
+    if (isObsolete(watermark, now)) watermarks.delete(id)
     // Raised before the database's clock was known, so its time counts from now.
     else if (watermark.databaseAt === undefined) watermarks.set(id, { ...watermark, databaseAt: now.databaseAt })
   }
@@ -128,7 +128,7 @@ function pruneWatermarks<T extends RaisedAt>(watermarks: Map<string, T>, now: Ra
  * INVARIANT: a record expires by the database's clock before its watermark is deleted. Uses that clock's highest time:
  * after it is set back, old records become fresh again.
  */
-function isOver({ at, databaseAt }: RaisedAt, now: RaisedAt): boolean {
+function isObsolete({ at, databaseAt }: RaisedAt, now: RaisedAt): boolean {
   if (at >= now.at - watermarkTtlMs) return false
   if (databaseAt === undefined || now.databaseAt === undefined) return databaseAt === now.databaseAt
   return databaseAt < now.databaseAt - watermarkTtlMs

@@ -49,11 +49,11 @@ export function createSingleFlight<Answer>(lookUp: (name: string) => Promise<Ans
 /** Resolves with `late` after `lookupTimeoutMs`, because a look-up may wait in a queue or be repeated. */
 export async function withDeadline<Answer>(answer: Promise<Answer>, late: Answer, timers: Timers): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>()
-  const callOff = timers.after(lookupTimeoutMs, () => runAfterPendingReads(() => resolve(late)))
+  const cancel = timers.after(lookupTimeoutMs, () => runAfterPendingReads(() => resolve(late)))
   answer.then(resolve, reject)
   try {
     return await promise
   } finally {
-    callOff()
+    cancel()
   }
 }

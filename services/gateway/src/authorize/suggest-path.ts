@@ -1,7 +1,7 @@
 import { routeTable } from '@postern/contracts'
 import { findNearest } from '@postern/service-kit'
 
-/** Longer paths are no slips of one of ours. */
+/** Longer paths are not misspellings of ours. */
 const maxSegments = 8
 
 const known = [...new Set(routeTable.map(({ path }) => path))].map((path) => ({
@@ -13,15 +13,15 @@ const known = [...new Set(routeTable.map(({ path }) => path))].map((path) => ({
 export function suggestPath(target: string): string | undefined {
   const given = segmentsOf(target)
   if (given.length > maxSegments) return undefined
-  let best: { readonly path: string; readonly slips: number } | undefined
+  let best: { readonly path: string; readonly differences: number } | undefined
   for (const { path, segments } of known) {
-    const slips = countSlips(given, segments)
-    if (slips !== undefined && slips < (best?.slips ?? Infinity)) best = { path, slips }
+    const differences = countDifferences(given, segments)
+    if (differences !== undefined && differences < (best?.differences ?? Infinity)) best = { path, differences }
   }
   return best?.path.replace(/:([a-z_]+)/g, '{$1}')
 }
 
-/** Without empty segments; below the newest version of the API, which callers leave out or write otherwise. */
+/** Drops empty segments, and replaces a missing or misspelled prefix with the one of the API. */
 function segmentsOf(target: string): string[] {
   const segments =
     target
@@ -34,15 +34,15 @@ function segmentsOf(target: string): string[] {
 }
 
 /** Returns how many segments differ. Undefined: the paths are not alike. */
-function countSlips(given: readonly string[], segments: readonly string[]): number | undefined {
+function countDifferences(given: readonly string[], segments: readonly string[]): number | undefined {
   if (given.length !== segments.length) return undefined
-  let slips = 0
+  let differences = 0
   for (const [at, segment] of segments.entries()) {
     const own = given[at] ?? ''
     // A fixed segment is likelier than a parameter.
-    if (segment.startsWith(':')) slips += 0.5
+    if (segment.startsWith(':')) differences += 0.5
     else if (own !== segment && findNearest(own, [segment]) === undefined) return undefined
-    else if (own !== segment) slips += 1
+    else if (own !== segment) differences += 1
   }
-  return slips
+  return differences
 }

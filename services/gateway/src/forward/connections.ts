@@ -28,7 +28,7 @@ export interface ConnectionLimits {
   readonly waiting: number
 }
 
-/** On demand, each with one request at a time. */
+/** Opens connections on demand, each with one request at a time. */
 export function openConnections(origin: string, limits: ConnectionLimits, options: Pool.Options): Connections {
   const pool = new Pool(origin, { ...options, connections: limits.connections, pipelining: 1 })
   let busy = 0
@@ -79,7 +79,7 @@ export function openConnections(origin: string, limits: ConnectionLimits, option
       const has = waiting.get(tenantId)?.length ?? 0
       return has < most && mayHaveMore(has, limits.waiting - waitingCount)
     }
-    // The head of the queue may still be live.
+    // Ended requests may wait behind a live one.
     if (!mayWait()) dropEndedRequests()
     if (!mayWait()) {
       handler.refuse()

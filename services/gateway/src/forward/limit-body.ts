@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import { countPassedBytes, runAfterPendingReads } from '@postern/service-kit'
 import { BodyTooLargeError, BodyTooSlowError, EmptyBodyError } from './upstream-errors.ts'
 
-/** In each `withinMs`. */
+/** Per `withinMs`. */
 const leastBytes = 10 * 1024
 
 /**
@@ -48,7 +48,7 @@ export function limitBody(request: IncomingMessage, maxBytes: number, withinMs: 
   timer.unref()
   body.on('error', () => undefined)
   request.once('error', (error) => body.destroy(error))
-  request.once('aborted', () => body.destroy(new Error('the client broke off')))
+  request.once('aborted', () => body.destroy(new Error('the client aborted the body')))
   request.on('end', onEnd)
   request.on('data', onData)
   return body

@@ -173,7 +173,7 @@ class AnswerHandler extends PooledRequest implements OpenRequest {
   abandon(): void {
     if (this.#done) return
     this.#finish(0)
-    this.#controller?.abort(new Error('the client went away'))
+    this.#controller?.abort(new Error('the client disconnected'))
   }
 
   end(code: ProblemCode, answer: ProblemAnswer): void {
@@ -197,7 +197,7 @@ class AnswerHandler extends PooledRequest implements OpenRequest {
     this.#controller = controller
     if (this.#timer !== undefined) clearTimeout(this.#timer)
     this.#forwarding.connectionBudget.release(this.exchange.request)
-    if (this.#done) controller.abort(new Error('the client went away'))
+    if (this.#done) controller.abort(new Error('the client disconnected'))
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {

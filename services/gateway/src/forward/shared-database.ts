@@ -2,7 +2,7 @@ import type { Logger } from '@postern/service-kit'
 import { request } from 'undici'
 import { z } from 'zod'
 
-/** A suspension would not reach all services, and the change feed would be incomplete. */
+/** With different databases, a suspension does not reach all services, and the change feed is incomplete. */
 export class DatabasesDifferError extends Error {
   override readonly name = 'DatabasesDifferError'
 }

@@ -70,7 +70,7 @@ export function upstreamFailure(error: unknown): UpstreamFailure {
     return {
       code: 'bad_request',
       detail: 'The body is empty. Send Content-Length: 0, or no body at all.',
-      errors: [{ pointer: '', code: 'invalid', detail: 'is empty, though one was announced' }],
+      errors: [{ pointer: '', code: 'invalid', detail: 'is empty although a body was announced' }],
     }
   }
   if (error instanceof BodyTooSlowError) {

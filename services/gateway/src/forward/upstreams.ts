@@ -22,7 +22,7 @@ const connectTimeoutMs = 2000
 /** With a buffer of 64 KiB, each chunk would pause the client. */
 const sendBufferBytes = 256 * 1024
 
-/** For a client that does not read. */
+/** Small, because it is full while a client does not read. */
 const receiveBufferBytes = 16 * 1024
 
 /** undici passes all options to `net.connect`, although its types name fewer. */

@@ -4,7 +4,7 @@ import { createMinuteCounts } from './minute-counts.ts'
 /** Counted in this gateway only, so that strangers cause no load on Redis. */
 export interface PublicRequests {
   /** Counts a request as `cost` requests. Returns seconds to wait, or 0. */
-  take(address: string, cost?: number): number
+  count(address: string, cost?: number): number
 }
 
 export function createPublicRequests({
@@ -16,7 +16,7 @@ export function createPublicRequests({
 }): PublicRequests {
   const counts = createMinuteCounts(clocks)
   return {
-    take: (address, cost = 1) => {
+    count: (address, cost = 1) => {
       counts.of(address).total += cost
       return counts.waitSeconds(address, limit)
     },

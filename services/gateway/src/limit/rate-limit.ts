@@ -72,10 +72,10 @@ const unknownGateways = 10
 
 /** A tenth of a tenant's limit is reserved for people, at most one person's limit. */
 const peopleShare = 10
-const mostForPeople = 1200
+const maxForPeople = 1200
 
 function reserveForPeople(tenantLimit: number): number {
-  return Math.min(mostForPeople, Math.floor(tenantLimit / peopleShare))
+  return Math.min(maxForPeople, Math.floor(tenantLimit / peopleShare))
 }
 
 /** `gateways` returns the number of gateways with a lease, if known. */
@@ -97,7 +97,7 @@ export function createRateLimit(options: {
   } as const
   // Removing the oldest entries of a map repeatedly is slow.
   const all: Bucket[] = []
-  let hand = 0
+  let nextCheck = 0
   const policies = new Map<number, string>()
   const fetching = new Map<Bucket, Promise<void>>()
 
@@ -140,21 +140,21 @@ export function createRateLimit(options: {
 
   function evictSome(): void {
     const now = clocks.monotonic()
-    for (let looks = 0; looks < checksPerNew; looks += 1) {
-      hand = hand + 1 < all.length ? hand + 1 : 0
-      const bucket = all[hand]
+    for (let checks = 0; checks < checksPerNew; checks += 1) {
+      nextCheck = nextCheck + 1 < all.length ? nextCheck + 1 : 0
+      const bucket = all[nextCheck]
       const last = all.at(-1)
-      if (bucket === undefined || last === undefined || isOfUse(bucket, now)) continue
+      if (bucket === undefined || last === undefined || isInUse(bucket, now)) continue
       bucket.isForgotten = true
       const ofKind = buckets[bucket.kind]
       const name = nameAmong(bucket)
       if (ofKind.get(name) === bucket) ofKind.delete(name)
-      all[hand] = last
+      all[nextCheck] = last
       all.pop()
     }
   }
 
-  function isOfUse(bucket: Bucket, now: number): boolean {
+  function isInUse(bucket: Bucket, now: number): boolean {
     return now < Math.max(bucket.windowOver, bucket.madeAt + windowMs) || fetching.has(bucket)
   }
 
@@ -290,11 +290,11 @@ export function createRateLimit(options: {
       const known = caller.limits
       if (known !== undefined && !isForgotten(known)) return known
       const { kind, tenantId, limitId, tenantLimit } = caller
-      const kept = reserveForPeople(tenantLimit)
+      const forPeople = reserveForPeople(tenantLimit)
       caller.limits = combineLimits(
         () => bucketOf(kind, tenantId, limitId, caller.limit),
-        () => bucketOf('tenant', tenantId, tenantId, tenantLimit - kept),
-        kind !== 'api_key' && kept > 0 ? () => bucketOf('people', tenantId, tenantId, kept) : undefined,
+        () => bucketOf('tenant', tenantId, tenantId, tenantLimit - forPeople),
+        kind !== 'api_key' && forPeople > 0 ? () => bucketOf('people', tenantId, tenantId, forPeople) : undefined,
       )
       return caller.limits
     },

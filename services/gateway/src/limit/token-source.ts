@@ -36,7 +36,7 @@ export function createTokenSource(redis: RedisClient, isHealthy = () => redis.st
     lease: async (name, limit, wanted) => {
       if (!isHealthy()) throw new Error('Redis does not answer')
       const answer: unknown = await redis.eval(leaseScript, 1, `postern:rate:${name}`, limit, wanted, windowMs)
-      if (!isTriple(answer)) throw new Error('Redis answered something else than a lease')
+      if (!isTriple(answer)) throw new Error('Redis did not answer with a lease')
       const [granted, left, windowLeftMs] = answer
       return { granted, left, windowLeftMs }
     },

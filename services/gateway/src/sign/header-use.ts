@@ -8,18 +8,8 @@ export type HeaderUse =
   | { readonly kind: 'read'; readonly name: ReadHeader }
   | { readonly kind: 'strip'; readonly name: string }
 
-export type SignedHeader = 'content-type' | 'content-length' | 'content-digest' | 'idempotency-key' | 'if-match'
-export type ReadHeader =
-  | 'authorization'
-  | 'host'
-  | 'connection'
-  | 'transfer-encoding'
-  | 'x-http-method-override'
-  | 'x-request-id'
-  | 'x-forwarded-for'
-
-const signed: readonly string[] = ['content-type', 'content-length', 'content-digest', 'idempotency-key', 'if-match']
-const read: readonly string[] = [
+const signed = ['content-type', 'content-length', 'content-digest', 'idempotency-key', 'if-match'] as const
+const read = [
   'authorization',
   'host',
   'connection',
@@ -27,7 +17,9 @@ const read: readonly string[] = [
   'x-http-method-override',
   'x-request-id',
   'x-forwarded-for',
-]
+] as const
+export type SignedHeader = (typeof signed)[number]
+export type ReadHeader = (typeof read)[number]
 
 /** Clients must not fill the memory. */
 const maxKnown = 512
@@ -50,9 +42,9 @@ function classify(name: string): HeaderUse {
 }
 
 function isSigned(name: string): name is SignedHeader {
-  return signed.includes(name)
+  return signed.some((each) => each === name)
 }
 
 function isRead(name: string): name is ReadHeader {
-  return read.includes(name)
+  return read.some((each) => each === name)
 }

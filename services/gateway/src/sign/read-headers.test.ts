@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { strippedHeaderPrefixes, strippedHeaders } from '@postern/contracts'
 import { describe, expect, test } from 'vitest'
 import { readHeaders } from './read-headers.ts'
-import { useOfHeader } from './strip-headers.ts'
+import { useOfHeader } from './header-use.ts'
 
 /** Any spelling of a name: each letter in either case, each hyphen perhaps an underscore. */
 function spellings(name: string): fc.Arbitrary<string> {

@@ -1,4 +1,4 @@
-import { type ReadHeader, type SignedHeader, useOfHeader } from './strip-headers.ts'
+import { type ReadHeader, type SignedHeader, useOfHeader } from './header-use.ts'
 
 type Signed = Record<SignedHeader, string | undefined>
 type Read = Record<ReadHeader, string | undefined>
