@@ -81,14 +81,20 @@ describe('a table that cannot be read to its end is rejected', () => {
     ])
   })
 
-  test('when two columns have the same name, or one has none', async () => {
+  test('when two columns that are read have the same name', async () => {
     expect(await failure('id,name, id\n1,2,3\n')).toMatchObject({
       code: 'column_repeated',
       row: 1,
       field: 'id',
-      message: 'columns 1 and 3 are both named id: give each a name of its own',
+      message: expect.stringContaining('columns 1 and 3 are both named id: give each a name of its own'),
     })
-    expect(await failure('id,,name\n1,2,3\n')).toMatchObject({ code: 'column_unnamed', row: 1 })
+    expect(await failure('id,name, id\n1,2,3\n', { columns: ['id'] })).toMatchObject({ code: 'column_repeated' })
+    expect(await valuesOf('id,name, id\n1,2,3\n', { columns: ['name'] })).toEqual([{ name: '2' }])
+  })
+
+  test('when no column has a name, while columns without one are not read', async () => {
+    expect(await failure('  \n1\n')).toMatchObject({ code: 'column_unnamed', row: 1 })
+    expect(await valuesOf(',id,,name,\n0,1,2,3,\n')).toEqual([{ id: '1', name: '3' }])
   })
 
   test('when it has a million columns, in its header or below', async () => {

@@ -173,13 +173,24 @@ describe('a file that is not a table is identified, with advice', () => {
     ['picture', Buffer.from('ffd8ffe000104a46', 'hex')],
     ['SYLK', Buffer.from('ID;PWXL;N;E\nP;PGeneral\nC;Y1;X1;K"id"\n')],
     ['web archive', Buffer.from('MIME-Version: 1.0\r\nContent-Type: multipart/related\r\n')],
+    ['e-mail', Buffer.from('From: audit@harbourline.example\nSubject: Units\n\nid,name\n')],
+    ['no text', Buffer.from('030b0c1001000000410010000000000000000000', 'hex')],
   ])('%s', async (named, bytes) => {
     const failure = await failureOf('csv', { upload: fileOf(bytes) })
     expect([failure.code, failure.message]).toEqual(['not_a_table', expect.stringContaining(named)])
   })
 
   test('and a table whose header looks a little like one is read', async () => {
-    for (const header of ['[id],[name]', '{id},{name}', 'ID;PLZ', 'BM,name', 'PAR,name', '<id>,<name>', 'MM,II']) {
+    for (const header of [
+      '[id],[name]',
+      '{id},{name}',
+      'ID;PLZ',
+      'BM,name',
+      'PAR,name',
+      '<id>,<name>',
+      'MM,II',
+      'From: x,To: y',
+    ]) {
       expect(await readCsv(`${header}\n1${header.includes(';') ? ';' : ','}2\n`)).toHaveLength(1)
     }
   })

@@ -6,7 +6,7 @@ export interface Column {
   readonly place: number
 }
 
-/** Throws a SourceReadError for a repeated, unnamed or missing column. */
+/** Leaves out columns without a name. Throws a SourceReadError for a repeated or missing column. */
 export function readHeader(
   cells: readonly string[],
   wanted: readonly string[] | undefined,
@@ -20,21 +20,25 @@ export function readHeader(
       { row },
     )
   }
-  const columns = cells.map((cell, place) => ({ name: cell.trim().replaceAll(undecodable, '\uFFFD'), place }))
+  const columns = cells
+    .map((cell, place) => ({ name: cell.trim().replaceAll(undecodable, '\uFFFD'), place }))
+    .filter(({ name }) => name !== '')
+  if (columns.length === 0) {
+    throw new SourceReadError('column_unnamed', 'the row names no column: begin with a row of column names', { row })
+  }
   const seen = new Map<string, number>()
   for (const { name, place } of columns) {
-    if (name === '') continue
     const earlier = seen.get(name)
-    if (earlier !== undefined) {
+    if (earlier !== undefined && (wanted === undefined || wanted.includes(name))) {
       throw new SourceReadError(
         'column_repeated',
-        `columns ${earlier + 1} and ${place + 1} are both named ${toExcerpt(name)}: give each a name of its own`,
+        `columns ${earlier + 1} and ${place + 1} are both named ${toExcerpt(name)}: give each a name of its own, or list the \`columns\` to read`,
         { row, field: toExcerpt(name) },
       )
     }
     seen.set(name, place)
   }
-  if (wanted === undefined) return checkAllNamed(columns, row)
+  if (wanted === undefined) return columns
   const missing = wanted.filter((name) => !seen.has(name))
   const [first] = missing
   if (first !== undefined) {
@@ -49,16 +53,6 @@ export function readHeader(
     )
   }
   return wanted.map((name) => ({ name, place: seen.get(name) ?? 0 }))
-}
-
-function checkAllNamed(columns: readonly Column[], row: number): readonly Column[] {
-  const nameless = columns.find(({ name }) => name === '')
-  if (nameless === undefined) return columns
-  throw new SourceReadError(
-    'column_unnamed',
-    `column ${nameless.place + 1} has no name: name it, or list the \`columns\` to read`,
-    { row },
-  )
 }
 
 function findNearest(name: string, found: readonly string[]): string | undefined {

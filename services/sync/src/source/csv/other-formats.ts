@@ -125,7 +125,7 @@ const textFormats: readonly { readonly pattern: RegExp; readonly is: string }[] 
     is: 'JSON: use a connector of type http_json, or push the rows to the API',
   },
   {
-    pattern: /^(?:MIME-Version|Received|Return-Path): /i,
+    pattern: /^(?:MIME-Version|Received|Return-Path): |^(?:From|To|Subject|Date): [^\r\n]*\r?\n[A-Z][\w-]*: /i,
     is: 'an e-mail or a web archive: send the table in it as CSV (UTF-8)',
   },
   { pattern: /^BEGIN:V(?:CARD|CALENDAR)\b/i, is: 'a calendar or address book: export a table as CSV (UTF-8)' },
@@ -151,5 +151,11 @@ const textFormats: readonly { readonly pattern: RegExp; readonly is: string }[] 
 
 export function findTextFormat(sample: string): string | undefined {
   const start = sample.trimStart()
-  return textFormats.find(({ pattern }) => pattern.test(start))?.is
+  const found = textFormats.find(({ pattern }) => pattern.test(start))?.is
+  return found ?? (isMostlyText(start.slice(0, 4096)) ? undefined : 'no text: export the table as CSV (UTF-8)')
+}
+
+function isMostlyText(text: string): boolean {
+  const controls = text.match(/[^\P{Cc}\s]/gu)?.length ?? 0
+  return controls * 10 <= text.length
 }

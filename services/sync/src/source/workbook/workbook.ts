@@ -1,7 +1,7 @@
 import { type Column, toExcerpt, readHeader } from '../csv/header.ts'
 import { toTableRow } from '../csv/table-row.ts'
 import { SourceReadError } from '../source-read-error.ts'
-import { type SourceItem, type SourceLimits, type SourceRowError, type SourceTexts, emptyTable } from '../types.ts'
+import { type SourceItem, type SourceLimits, type SourceTexts, emptyTable } from '../types.ts'
 import { createFiller, readMergedCells } from './merged-cells.ts'
 import { type Sheet, type Workbook, openWorkbook } from './open-workbook.ts'
 import { readSharedStrings } from './shared-strings.ts'
@@ -27,16 +27,12 @@ export async function* readWorkbook(
   const styles = stylesPath === undefined ? [] : await readStyles(openPart(stylesPath, 'small'))
   const fill = createFiller(await readMergedCells(openPart(path, 'sheet')))
   let columns: readonly Column[] | undefined
-  let width = 0
   for await (const rows of readSheetRows(openPart(path, 'sheet'), { strings, styles, is1904 })) {
     for (const { row, cells } of rows) {
       if (row < (config.header_row ?? 1)) continue
       if (columns === undefined) {
-        width = cells.length
         columns = readHeader(namesIn(cells), config.columns, maxColumns, row)
         yield emptyTable(columns.map(({ name }) => name))
-      } else if (config.columns === undefined && cells.length > width) {
-        yield namelessCell({ row, cells }, width)
       } else {
         fill(row, cells)
         yield toTableRow(row, columns, (place) => cells[place] ?? '', maxValueLength)
@@ -75,10 +71,4 @@ function findSheet({ sheets }: Workbook, wanted: string | undefined): Sheet {
 
 function namesIn(cells: SheetRow['cells']): string[] {
   return Array.from(cells, (cell) => (typeof cell === 'string' ? cell : ''))
-}
-
-function namelessCell({ row, cells }: SheetRow, width: number): SourceRowError {
-  const place = cells.findIndex((cell, index) => index >= width && cell !== undefined) + 1
-  const message = `the row has a value in column ${place}, which has no name: name it in the header, or list the \`columns\` to read`
-  return { kind: 'error', row, code: 'cell_count', message }
 }
