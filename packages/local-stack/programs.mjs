@@ -2,13 +2,16 @@
 // before packages are installed.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const own = fileURLToPath(import.meta.url)
 const root = join(dirname(own), '..', '..')
 const folder = join(root, '.tools', 'programs')
+const guides = join(root, 'docs', 'guides')
+/** Of which sources the documents are that gateways serve. */
+const documentsStamp = join(root, 'services', 'gateway', 'dist', 'documents', '.built-from')
 
 const programs = {
   gateway: 'services/gateway/src/main.ts',
@@ -21,6 +24,7 @@ const programs = {
   'sign-in': 'packages/local-stack/src/sign-in/main.ts',
   start: 'packages/local-stack/src/start.ts',
   postern: 'packages/cli/src/main.ts',
+  documents: 'services/gateway/src/build-documents.ts',
 }
 
 const keptMs = 7 * 86_400_000
@@ -42,7 +46,7 @@ function sourceFiles() {
       files.push(...filesUnder(source).filter((path) => /(?<!\.test)\.ts$/.test(path)))
     }
   }
-  return [...files, join(root, 'pnpm-lock.yaml'), own]
+  return [...files, ...filesUnder(guides), join(root, 'pnpm-lock.yaml'), own]
 }
 
 function stateOfSources() {
@@ -57,8 +61,14 @@ function stateOfSources() {
 }
 
 export function findPrograms() {
-  const built = join(folder, stateOfSources())
-  return { folder: built, isBuilt: existsSync(built), pathOf: (name) => join(built, `${name}.mjs`) }
+  const state = stateOfSources()
+  const built = join(folder, state)
+  const isBuilt = existsSync(built) && hasDocumentsOf(state)
+  return { folder: built, isBuilt, pathOf: (name) => join(built, `${name}.mjs`) }
+}
+
+function hasDocumentsOf(state) {
+  return existsSync(documentsStamp) && readFileSync(documentsStamp, 'utf8') === state
 }
 
 /** Concurrent calls are safe. */
@@ -76,6 +86,19 @@ let ready
 
 async function buildAll() {
   const found = findPrograms()
+  if (!existsSync(found.folder)) await buildPrograms(found)
+  buildDocuments(found)
+}
+
+function buildDocuments({ folder: built, pathOf }) {
+  const state = basename(built)
+  if (hasDocumentsOf(state)) return
+  const { status } = spawnSync(process.execPath, [pathOf('documents'), state], { stdio: 'inherit' })
+  // Another process may have built the same documents.
+  if (status !== 0 && !hasDocumentsOf(state)) throw new Error('the documents of the gateway could not be built')
+}
+
+async function buildPrograms(found) {
   const unfinished = join(folder, `unfinished-${process.pid}`)
   mkdirSync(folder, { recursive: true })
   removeOld()

@@ -28,22 +28,12 @@ export const apiVersion = '1.0.0-beta'
 type Json = Record<string, unknown>
 
 export function openApi(serverUrl: string, routes: readonly Route[] = routeTable): Json {
-  const work = openApiInTurns(serverUrl, routes)
-  for (;;) {
-    const step = work.next()
-    if (step.done === true) return step.value
-  }
-}
-
-/** Yields between short steps, so that the caller stays responsive. */
-export function* openApiInTurns(serverUrl: string, routes: readonly Route[] = routeTable): Generator<undefined, Json> {
   const schemas = new Map<string, unknown>()
   const paths: Record<string, Record<string, Json>> = {}
   for (const route of routes) {
     const path = route.path.replaceAll(/:([a-z_]+)/g, '{$1}')
     const item = (paths[path] ??= {})
     item[route.method.toLowerCase()] = operation(route, schemas)
-    yield
   }
   if (schemas.has('NewConnector')) {
     for (const schema of Object.values(connectorConfigSchemas)) schemaOf(schema, 'input', schemas)

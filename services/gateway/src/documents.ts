@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto'
-import { setImmediate } from 'node:timers/promises'
+import { readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
-import { agentOpenApi, openApiInTurns, publishedOpenApiInTurns, swaggerOf } from '@postern/contracts'
-import { createGuides, guidesPolicy } from './guides/pages.ts'
-import { referencePage, referencePolicy, referenceScript } from './reference-page.ts'
+import { agentOpenApi, swaggerOf } from '@postern/contracts'
+import { guideNames } from './guides/names.ts'
+import { guidesPolicy } from './guides/style.ts'
+import { referencePolicy } from './reference-page.ts'
 
 export const codings = ['br', 'gzip'] as const
 type ContentCoding = (typeof codings)[number]
@@ -33,75 +34,71 @@ export interface Documents {
   guide(name: string): Promise<Document> | undefined
 }
 
-/** Each document is created on first use, without blocking other requests. */
+/** What `build-documents.ts` writes. The same from `src` and `dist`. */
+export const documentsFolder = new URL('../dist/documents/', import.meta.url)
+
+/** Reads each document on first use, one after the other, so that first requests cost little memory. */
 export function createDocuments(apiUrl: string): Documents {
-  let published: Promise<Record<string, unknown>> | undefined
-  let document: Promise<Document> | undefined
-  let forAgents: Promise<Document> | undefined
-  let swagger: Promise<Document> | undefined
-  let reference: Promise<Document> | undefined
-  let script: Promise<Document> | undefined
-  const guides = createGuides()
-  let guidesIndex: Promise<Document> | undefined
-  const guidePages = new Map<string, Promise<Document>>()
-  const publish = async () =>
-    await (published ??= finish(openApiInTurns(apiUrl)).then(
-      async (exact) => await finish(publishedOpenApiInTurns(exact)),
-    ))
+  const known = new Map<string, Promise<Document>>()
+  let last: Promise<unknown> = Promise.resolve()
+  const once = (name: string, read: () => Promise<Document>): Promise<Document> => {
+    const found = known.get(name)
+    if (found !== undefined) return found
+    const document = last.then(read)
+    last = document.catch(() => known.delete(name))
+    known.set(name, document)
+    return document
+  }
+  const openApi = (name: string, form: (published: Json) => object) =>
+    once(name, async () => await asOpenApi(form({ ...(await readPublished()), servers: [{ url: apiUrl }] })))
+  const page = (name: string, policy: string) => once(name, async () => await readPage(name, policy))
   return {
-    openApi: async () => await (document ??= publish().then(asDocument)),
-    agentOpenApi: async () => await (forAgents ??= publish().then((all) => asDocument(agentOpenApi(all)))),
-    swagger: async () => await (swagger ??= publish().then((all) => asDocument(swaggerOf(all)))),
-    reference: async () => await (reference ??= asPage(referencePage, referencePolicy)),
-    referenceScript: async () => await (script ??= referenceScript().then(asScript)),
-    guides: async () => await (guidesIndex ??= guides.index().then(asGuide)),
-    guide: (name) => {
-      const known = guidePages.get(name)
-      if (known !== undefined) return known
-      const page = guides.find(name)?.then(asGuide)
-      if (page !== undefined) guidePages.set(name, page)
-      return page
-    },
+    openApi: () => openApi('openapi', (published) => published),
+    agentOpenApi: () => openApi('agents', agentOpenApi),
+    swagger: () => openApi('swagger', swaggerOf),
+    reference: () => page('reference.html', referencePolicy),
+    referenceScript: () =>
+      once('reference.js', async () => await readCoded('reference.js', 'text/javascript; charset=utf-8', [])),
+    guides: () => page('guides.html', guidesPolicy),
+    guide: (name) => (guideNames.has(name) ? page(`guides/${name}.html`, guidesPolicy) : undefined),
   }
 }
 
-async function finish<T>(work: Generator<undefined, T>): Promise<T> {
-  for (;;) {
-    const step = work.next()
-    if (step.done === true) return step.value
-    await setImmediate()
-  }
+type Json = Record<string, unknown>
+
+async function readPublished(): Promise<Json> {
+  return JSON.parse(await readFile(new URL('openapi.json', documentsFolder), 'utf8'))
 }
 
-async function asDocument(value: object): Promise<Document> {
-  const content = Buffer.from(JSON.stringify(value))
-  const coded = await encode(content)
-  return { mediaType: 'application/json; charset=utf-8', content, etag: etagOf(content), coded, headers: [] }
+/** Compressed here, because the address of the API is in it. */
+async function asOpenApi(value: object): Promise<Document> {
+  const plain = Buffer.from(JSON.stringify(value))
+  const params = { [constants.BROTLI_PARAM_QUALITY]: 5 }
+  const br = await promisify(brotliCompress)(plain, { params })
+  const zipped = await promisify(gzip)(plain)
+  return documentOf('application/json; charset=utf-8', [], plain, br, zipped)
 }
 
-async function asPage(content: Buffer, policy: string): Promise<Document> {
+async function readPage(name: string, policy: string): Promise<Document> {
   const headers = ['content-security-policy', policy, 'referrer-policy', 'no-referrer']
-  const coded = await encode(content)
-  return { mediaType: 'text/html; charset=utf-8', content, etag: etagOf(content), coded, headers }
+  return await readCoded(name, 'text/html; charset=utf-8', headers)
 }
 
-async function asGuide(content: Buffer): Promise<Document> {
-  return await asPage(content, guidesPolicy)
+async function readCoded(name: string, mediaType: string, headers: readonly string[]): Promise<Document> {
+  const read = async (ending: string) => await readFile(new URL(`${name}${ending}`, documentsFolder))
+  return documentOf(mediaType, headers, await read(''), await read('.br'), await read('.gzip'))
 }
 
-async function asScript(content: Buffer): Promise<Document> {
-  const coded = await encode(content, 5)
-  return { mediaType: 'text/javascript; charset=utf-8', content, etag: etagOf(content), coded, headers: [] }
+function documentOf(
+  mediaType: string,
+  headers: readonly string[],
+  plain: Buffer,
+  br: Buffer,
+  zipped: Buffer,
+): Document {
+  return { mediaType, headers, ...withEtag(plain), coded: { br: withEtag(br), gzip: withEtag(zipped) } }
 }
 
-async function encode(bytes: Buffer, quality = 9): Promise<Document['coded']> {
-  const [br, zipped] = await Promise.all([
-    promisify(brotliCompress)(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: quality } }),
-    promisify(gzip)(bytes),
-  ])
-  return { br: { content: br, etag: etagOf(br) }, gzip: { content: zipped, etag: etagOf(zipped) } }
-}
-
-function etagOf(content: Buffer): string {
-  return `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"`
+function withEtag(content: Buffer): EncodedDocument {
+  return { content, etag: `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"` }
 }

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import fastify from 'fastify'
 
 /** What the reference shows. Nothing that it offers may leave this installation or outlive the page. */
 const configuration = {
@@ -71,12 +70,3 @@ export const referencePolicy = [
   "form-action 'none'",
   "frame-ancestors 'none'",
 ].join('; ')
-
-/** Reads the script from its package on first use, because it is large and seldom needed. */
-export async function referenceScript(): Promise<Buffer> {
-  const { default: scalar } = await import('@scalar/fastify-api-reference')
-  const app = fastify().register(scalar, { routePrefix: '/docs', configuration: { url: configuration.url } })
-  const { rawPayload } = await app.inject('/docs/js/scalar.js')
-  await app.close()
-  return rawPayload
-}

@@ -4,8 +4,10 @@ import { readFileSync } from 'node:fs'
 import { type Socket, connect } from 'node:net'
 import { createInterface } from 'node:readline'
 import { generateKey } from '@postern/api-key'
+import { routeTable } from '@postern/contracts'
 import { compileCache, nodeFlagsOf, programOf } from '@postern/local-stack/testing'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { guideNames } from '../src/guides/names.ts'
 import { keyRecord } from './builders.ts'
 import { type GatewayWorld, startGatewayWorld } from './gateway.ts'
 
@@ -19,6 +21,11 @@ const looks = 300
 const { value, hash } = generateKey()
 const other = generateKey()
 const auth = `Authorization: ApiKey ${value}\r\n`
+
+const documents = [
+  ...routeTable.filter(({ upstream, path }) => upstream === 'gateway' && !path.includes(':')).map(({ path }) => path),
+  ...[...guideNames].map((name) => `/docs/guides/${name}`),
+]
 
 let world: GatewayWorld
 let gateway: ChildProcess
@@ -77,9 +84,7 @@ async function warmUp(): Promise<void> {
   for (let round = 0; round < 40; round += 1) {
     await Promise.all(Array.from({ length: 50 }, async () => await status()))
   }
-  for (const path of ['/api/v1/openapi.json', '/docs', '/docs/reference.js', '/api/v1/nothing']) {
-    await (await fetch(`http://127.0.0.1:${port}${path}`)).arrayBuffer()
-  }
+  await (await fetch(`http://127.0.0.1:${port}/api/v1/nothing`)).arrayBuffer()
 }
 
 /** Of the process itself: pages of its program file, which the kernel loads and drops as it likes, are not among them. */
@@ -127,6 +132,11 @@ const attacks = {
   },
   '300 connections with 30 requests each for the OpenAPI document': () => {
     for (let at = 0; at < 300; at += 1) open(get('/api/v1/openapi.json', '').repeat(30))
+  },
+  '30 connections for each document, which nobody has asked for before': () => {
+    for (const path of documents) {
+      for (let at = 0; at < 30; at += 1) open(get(path, at % 2 === 0 ? '' : 'Accept-Encoding: br\r\n'))
+    }
   },
   '400 connections that ask for large answers': () => {
     for (let at = 0; at < 400; at += 1) open(get('/api/v1/findings?large').repeat(3))

@@ -53,24 +53,16 @@ const introduction =
   'A `PATCH` may contain all members as they were read: equal ones change nothing. ' +
   'Errors are problem documents (RFC 9457) with a stable `code`.'
 
-/** `serverUrl` is the origin or base path of the API. */
-export function publishedOpenApi(serverUrl: string, routes?: readonly Route[]): Json {
-  const work = publishedOpenApiInTurns(openApi(serverUrl, routes))
-  for (;;) {
-    const step = work.next()
-    if (step.done === true) return step.value
-  }
-}
-
 /**
  * Turns the exact document into forms that client generators, agents and low-code platforms understand. Accepts at least
- * the same requests.
+ * the same requests. `serverUrl` is the origin or base path of the API.
  */
-export function* publishedOpenApiInTurns(exact: Json): Generator<undefined, Json> {
+export function publishedOpenApi(serverUrl: string, routes?: readonly Route[]): Json {
+  const exact = openApi(serverUrl, routes)
   const components = asJson(exact['components'])
   const schemas = asJson(components['schemas'])
-  const inRequests = yield* reachable(exact, schemas, (operation) => operation['requestBody'])
-  const inResponses = yield* reachable(exact, schemas, (operation) => operation['responses'])
+  const inRequests = reachable(exact, schemas, (operation) => operation['requestBody'])
+  const inResponses = reachable(exact, schemas, (operation) => operation['responses'])
   const sent: SimplifyOptions = {
     nameOf: (name) => (inResponses.has(name) ? `${publicName(name)}Input` : publicName(name)),
     isStrict: true,
@@ -80,7 +72,6 @@ export function* publishedOpenApiInTurns(exact: Json): Generator<undefined, Json
 
   const published: Record<string, unknown> = {}
   for (const [name, schema] of Object.entries(schemas)) {
-    yield
     if (inRequests.has(name) || !inResponses.has(name)) published[sent.nameOf(name)] = simplifySchema(schema, sent)
     if (!inResponses.has(name)) continue
     const members = partial.get(name)
@@ -94,7 +85,6 @@ export function* publishedOpenApiInTurns(exact: Json): Generator<undefined, Json
   const simple: Json[] = []
   for (const [, , operation] of operationsOf(exact)) {
     simple.push(shareResponses(simplifyOperation(operation, { sent, received }), responses))
-    yield
   }
   const parameters: SharedParameters = new Map()
   const problemCodes = commonProblemCodes(simple)
@@ -103,9 +93,7 @@ export function* publishedOpenApiInTurns(exact: Json): Generator<undefined, Json
     shareParameters(simple, parameters).map((each) => withoutProblemCodes(each, problemCodes)),
     examples,
   )
-  yield
   const shared = shareSuccesses(withExamples, responses)
-  yield
   const paths: Record<string, Record<string, unknown>> = {}
   for (const [at, [path, method]] of operationsOf(exact).entries()) (paths[path] ??= {})[method] = shared[at]
   return {
@@ -233,15 +221,10 @@ function isListOf(property: unknown, name: string): boolean {
   return schemaNameOf(asJson(property)['items']) === name
 }
 
-function* reachable(
-  document: Json,
-  schemas: Json,
-  part: (operation: Json) => unknown,
-): Generator<undefined, ReadonlySet<string>> {
+function reachable(document: Json, schemas: Json, part: (operation: Json) => unknown): ReadonlySet<string> {
   const found = new Set<string>()
   for (const [, , operation] of operationsOf(document)) {
     addReferences(part(operation), schemas, found)
-    yield
   }
   return found
 }

@@ -1,71 +1,20 @@
-import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
+import { audiences, guideNames } from './names.ts'
 import { renderGuide, titleOf } from './render-guide.ts'
 import { style } from './style.ts'
 
-const audiences: Readonly<Record<string, readonly string[]>> = {
-  Integrators: [
-    'first-request',
-    'read-lists',
-    'follow-changes',
-    'load-a-warehouse',
-    'excel-and-power-bi',
-    'document-findings',
-    'upload-evidence',
-    'push-the-universe',
-    'generate-a-client',
-    'ai-agents',
-  ],
-  Administrators: ['manage-keys', 'automate-keys', 'provision-with-scim', 'receive-webhooks'],
-  Auditors: ['audit-feed', 'verify-a-log'],
-  Operators: [
-    'run-the-demo',
-    'single-sign-on',
-    'sign-in-auth0',
-    'sign-in-dex',
-    'sign-in-entra-id',
-    'sign-in-google-workspace',
-    'sign-in-keycloak',
-    'sign-in-okta',
-    'console-sessions',
-    'receive-github-reports',
-  ],
-}
-
-const names = new Set(Object.values(audiences).flat())
 // The same from `src` and `dist`.
 const folder = new URL('../../../../docs/guides/', import.meta.url)
 
-export const guidesPolicy = [
-  "default-src 'none'",
-  `style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'`,
-  'img-src data:',
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join('; ')
-
-export interface Guides {
-  /** The page at `/docs/guides`. */
-  index(): Promise<Buffer>
-  /** The page at `/docs/guides/<name>`, or undefined if there is no such guide. */
-  find(name: string): Promise<Buffer> | undefined
+/** The page at `/docs/guides`. */
+export async function guidesIndex(): Promise<Buffer> {
+  return pageOf('Guides', `<h1>Guides</h1>${navigationOf(await readTitles(), 'guides/')}`, '../docs', '')
 }
 
-/** Reads the guides on first use. */
-export function createGuides(): Guides {
-  let titles: Promise<ReadonlyMap<string, string>> | undefined
-  const navigation = async (base: string, current?: string) =>
-    navigationOf(await (titles ??= readTitles()), base, current)
-
-  async function page(name: string): Promise<Buffer> {
-    const { title, html } = renderGuide(await readGuide(name))
-    return pageOf(title, html, '../../docs', await navigation('', name))
-  }
-  return {
-    index: async () => pageOf('Guides', `<h1>Guides</h1>${await navigation('guides/')}`, '../docs', ''),
-    find: (name) => (names.has(name) ? page(name) : undefined),
-  }
+/** The page at `/docs/guides/<name>`. */
+export async function guidePage(name: string): Promise<Buffer> {
+  const { title, html } = renderGuide(await readGuide(name))
+  return pageOf(title, html, '../../docs', navigationOf(await readTitles(), '', name))
 }
 
 async function readGuide(name: string): Promise<string> {
@@ -73,7 +22,9 @@ async function readGuide(name: string): Promise<string> {
 }
 
 async function readTitles(): Promise<ReadonlyMap<string, string>> {
-  return new Map(await Promise.all([...names].map(async (name) => [name, titleOf(await readGuide(name))] as const)))
+  return new Map(
+    await Promise.all([...guideNames].map(async (name) => [name, titleOf(await readGuide(name))] as const)),
+  )
 }
 
 function navigationOf(titles: ReadonlyMap<string, string>, base: string, current?: string): string {

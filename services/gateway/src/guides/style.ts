@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto'
+
 export const style = `
 :root { color-scheme: light dark; --line: light-dark(#d5d9df, #3a424e); --quiet: light-dark(#f4f5f7, #1d232c); --link: light-dark(#0b57a4, #8ebcf5) }
 * { box-sizing: border-box }
@@ -34,3 +36,12 @@ nav [aria-current] { color: inherit; font-weight: 600 }
   main > nav section { break-inside: avoid }
 }
 `
+
+export const guidesPolicy = [
+  "default-src 'none'",
+  `style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'`,
+  'img-src data:',
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
