@@ -263,6 +263,24 @@ describe('people who lose access by a connector without becoming inactive', () =
   })
 })
 
+test('people keep access until the rollback of the run that brought them is approved', async () => {
+  const { call, connect, begin, reach, tokenOf } = await openTenant('connector-undone')
+  const connector = await connect('hr', { safety: { ...noLimits, max_deactivate: 2 } })
+  const names = ['hans', 'inge', 'jens']
+  const tokens = await Promise.all(names.map(tokenOf))
+  const run = await begin(connector, ...people(true, ...names))
+  await reach(run, 'succeeded')
+  // Whoever made a mistake may first say that the connector decides no longer.
+  await call('PATCH', `/api/v1/connectors/${connector}`, { authoritative: false })
+  const { id } = identified.parse(await call('POST', `/api/v1/sync-runs/${run}/rollback`, {}))
+  const waiting = await reach(id, 'needs_approval')
+  expect(waiting).toMatchObject({ breaches: [{ limit: 'max_deactivate', actual: 3, allowed: 2 }] })
+  for (const token of tokens) expect(await ask(token)).toEqual([200])
+  await call('POST', `/api/v1/sync-runs/${id}/approve`, { diff_hash: waiting.diff_hash })
+  await reach(id, 'succeeded')
+  for (const token of tokens) await until(token, 'person_inactive')
+})
+
 test('only a connector of people can be authoritative', async () => {
   const { call, connect } = await openTenant('connector-datasets')
   const [gateway = ''] = stack.gateways

@@ -68,6 +68,57 @@ const peopleOf = async ({ tenantId }: Principal) =>
     )
   ).map(({ person }) => person)
 
+describe('a rollback that makes more people inactive than the connector allows', () => {
+  const safety = { min_rows: 0, max_change_pct: 100, max_deactivate_pct: 50, max_deactivate: 2 }
+
+  test('waits for approval, and then applies what was approved', async () => {
+    const tenant = admin()
+    const connector = await create(tenant, { dataset: 'people', safety })
+    const run = await runCsv(tenant, connector, staff('1,Ada,,true', '2,Bob,,true', '3,Cleo,,true'))
+    const back = await undone(tenant, run)
+    expect(back).toMatchObject({
+      status: 'needs_approval',
+      breaches: [
+        { limit: 'max_deactivate', actual: 3, allowed: 2 },
+        { limit: 'max_deactivate_pct', actual: 100, allowed: 50 },
+      ],
+      counts: { deactivated: 3, applied: 0 },
+    })
+    expect(await peopleOf(tenant)).toEqual(['1 active', '2 active', '3 active'])
+    expect(await decide(tenant, back, 'approve', { diff_hash: back.diff_hash })).toBe(202)
+    await work(back)
+    expect(await now(tenant, back)).toMatchObject({ status: 'succeeded', counts: { applied: 3 } })
+    expect(await peopleOf(tenant)).toEqual(['1', '2', '3'])
+  })
+
+  test('counts them also if it undoes a rollback', async () => {
+    const tenant = admin()
+    const connector = await create(tenant, { dataset: 'people', safety })
+    await runCsv(tenant, connector, staff('1,Ada,,true', '2,Bob,,true', '3,Cleo,,true', '4,Dan,,true'))
+    const ended = await runCsv(
+      tenant,
+      connector,
+      staff('1,Ada,,false', '2,Bob,,false', '3,Cleo,,false', '4,Dan,,true'),
+      '?override_safety=true&reason=They+left',
+    )
+    expect(ended).toMatchObject({ status: 'succeeded', counts: { deactivated: 3 } })
+    const back = await undone(tenant, ended)
+    expect(back).toMatchObject({ status: 'succeeded', breaches: [], counts: { reactivated: 3 } })
+    expect(await undone(tenant, back)).toMatchObject({ status: 'needs_approval', counts: { deactivated: 3 } })
+  })
+
+  test('does not wait within the limits, or for other rows', async () => {
+    const tenant = admin()
+    const people = await create(tenant, { dataset: 'people', safety })
+    await runCsv(tenant, people, staff('1,Ada,,true', '2,Bob,,true'))
+    const second = await runCsv(tenant, people, staff('1,Ada,,true', '2,Bob,,true', '3,Cleo,,true', '4,Dan,,true'))
+    expect(await undone(tenant, second)).toMatchObject({ status: 'succeeded', counts: { deactivated: 2 } })
+    const entities = await create(tenant, { safety })
+    const run = await runCsv(tenant, entities, csvOf(3))
+    expect(await undone(tenant, run)).toMatchObject({ status: 'succeeded', counts: { deactivated: 3 } })
+  })
+})
+
 describe('an address that passed to a new person', () => {
   test('returns with the rollback, in any order of rows, and the rollback can be undone', async () => {
     const rows = ['1,Ada,ada.old@x.example,true', '2,Ada New,ada@x.example,true']

@@ -252,7 +252,7 @@ export const rollbackRun = defineRoute({
   path: '/api/v1/sync-runs/:id/rollback',
   summary: 'Undo the changes of a run',
   description:
-    'A new run with the inverse changes, as far as they are not undone already, as long as nothing newer stands in what it changed: a later run that was undone itself does not. What the run has made becomes inactive; a person gives up an address that goes back to who had it before. What later runs have made of the first 20,000 changes is looked at before the answer (409 `diff_stale`); where something newer is seen only behind it, the new run fails with `diff_stale` and undoes nothing. Not of a push: push the rows as they are to be.',
+    'A new run with the inverse changes, as far as they are not undone already, as long as nothing newer stands in what it changed: a later run that was undone itself does not. What the run has made becomes inactive; a person gives up an address that goes back to who had it before. If more people become inactive than `safety` allows, the new run waits for approval. What later runs have made of the first 20,000 changes is looked at before the answer (409 `diff_stale`); if something newer is behind them, the new run fails with `diff_stale`. Not of a push.',
   params: runParams,
   body: rollbackBodySchema,
   answers: {

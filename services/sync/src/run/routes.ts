@@ -301,7 +301,7 @@ function decisionRoutes(app: App, deps: Parts): void {
           trigger: 'api',
           uploadId: undefined,
           inputSha256: undefined,
-          overrideSafety: true,
+          overrideSafety: false,
           reason: body?.reason,
           rollbackOf: before.id,
           actor: actorOf(context),

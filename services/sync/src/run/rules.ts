@@ -62,26 +62,38 @@ export function breachesOf(
   missingPolicy: Connector['missing_policy'],
   { valid, known, missing, deactivated, lockedOut, changed }: Impact,
 ): SafetyBreach[] {
-  const breaches: SafetyBreach[] = []
-  const check = (limit: SafetyBreach['limit'], actual: number, allowed: number, isBroken: boolean): void => {
-    if (isBroken) breaches.push({ limit, actual: twoDecimals(actual, allowed), allowed })
-  }
   const base = known === 0 ? valid : known
-  // Capped, because returning and new rows count as changes but not in the base.
-  const share = (part: number) => (base === 0 ? 0 : Math.min(100, (part / base) * 100))
-  check('min_rows', valid, safety.min_rows, valid < safety.min_rows)
   // With the policy `deactivate`, missing rows are already among the deactivated ones.
   const gone =
     missingPolicy === 'deactivate'
       ? Math.max(missing, deactivated)
       : deactivated + (missingPolicy === 'flag' ? missing : 0)
-  const lost = gone + lockedOut
-  check('max_deactivate', lost, safety.max_deactivate, lost > safety.max_deactivate)
-  const lostShare = share(lost)
-  check('max_deactivate_pct', lostShare, safety.max_deactivate_pct, lostShare > safety.max_deactivate_pct)
-  const moved = share(changed)
-  check('max_change_pct', moved, safety.max_change_pct, moved > safety.max_change_pct)
-  return breaches
+  return [
+    ...breachOf('min_rows', valid, safety.min_rows, valid < safety.min_rows),
+    ...lossBreachesOf(safety, gone + lockedOut, base),
+    ...aboveLimit('max_change_pct', shareOf(changed, base), safety.max_change_pct),
+  ]
+}
+
+/** Returns the limits that are exceeded if `lost` of `base` rows become inactive or lose access. */
+export function lossBreachesOf(safety: Connector['safety'], lost: number, base: number): SafetyBreach[] {
+  return [
+    ...aboveLimit('max_deactivate', lost, safety.max_deactivate),
+    ...aboveLimit('max_deactivate_pct', shareOf(lost, base), safety.max_deactivate_pct),
+  ]
+}
+
+function aboveLimit(limit: SafetyBreach['limit'], actual: number, allowed: number): SafetyBreach[] {
+  return breachOf(limit, actual, allowed, actual > allowed)
+}
+
+function breachOf(limit: SafetyBreach['limit'], actual: number, allowed: number, isBroken: boolean): SafetyBreach[] {
+  return isBroken ? [{ limit, actual: twoDecimals(actual, allowed), allowed }] : []
+}
+
+/** Capped, because returning and new rows count as changes but not in the base. */
+function shareOf(part: number, base: number): number {
+  return base === 0 ? 0 : Math.min(100, (part / base) * 100)
 }
 
 /** Rounds up, so that a share just above the limit does not look equal to it. */

@@ -1,12 +1,13 @@
-import { type Connector, maxPushedNodes } from '@postern/contracts'
+import { type Connector, type SafetyBreach, maxPushedNodes } from '@postern/contracts'
 import type { ImportPlan } from '@postern/contracts/internal'
 import { datasetRules } from '../dataset/rules.ts'
 import type { Imports } from '../import/imports.ts'
 import { type RowError, countErrorsLeft, insertErrors } from '../run/error-store.ts'
-import { breachesOf } from '../run/rules.ts'
+import { breachesOf, lossBreachesOf } from '../run/rules.ts'
+import { findRun } from '../run/store.ts'
 import { type RunLease, RunRefusedError } from './run-lease.ts'
 import type { StagedCounts } from './read-source.ts'
-import { recordOutcome } from './store.ts'
+import { type Tx, recordOutcome } from './store.ts'
 
 /**
  * Compares the staged rows. `hashes`: known hashes, or null if all rows were sent. Undefined: read the source again without
@@ -158,9 +159,23 @@ export async function planRollback(lease: RunLease, imports: Imports, rollbackOf
     await lease.commitStep(async (tx) => {
       if (!isLast) return {}
       if (stay > 0) await insertErrors(tx, run.id, [notUndoneError(stay, connector)])
-      return { status: 'applying', diffHash, counts: { created, updated, moved, reactivated, deactivated } }
+      const breaches = await breachesOfRollback(tx, connector, rollbackOf, deactivated)
+      const status = breaches.length > 0 ? 'needs_approval' : 'applying'
+      return { status, diffHash, breaches, counts: { created, updated, moved, reactivated, deactivated } }
     })
   }
+}
+
+/** Only the limits that guard the access of people: a run is undone because of its other changes. */
+async function breachesOfRollback(
+  tx: Tx,
+  { dataset, safety }: Connector,
+  rollbackOf: string,
+  deactivated: number,
+): Promise<SafetyBreach[]> {
+  if (dataset !== 'people') return []
+  const undone = (await findRun(tx, rollbackOf))?.run.counts
+  return lossBreachesOf(safety, deactivated, Math.max(undone?.valid ?? 0, undone?.applied ?? 0))
 }
 
 /** What a rollback cannot undo is reported like a rejected row. */
