@@ -15,6 +15,7 @@ import { type Universe, openUniverse } from './push/universe.ts'
 import { measureRuns } from './queue/metrics.ts'
 import { type Queue, QueueNotStartedError, openQueue } from './queue/queue.ts'
 import { type UrlOfPath, createLocate } from './scim/locate.ts'
+import { measureEndedUsers } from './scim/metrics.ts'
 import { runSchedule } from './schedule/due.ts'
 import { sourceTypes } from './source/index.ts'
 import { defaultLimits } from './source/limits.ts'
@@ -37,6 +38,7 @@ export interface Deps {
   readonly now: () => Date
   readonly locate: UrlOfPath
   readonly mailer: Mailer | undefined
+  readonly countEndedUser: () => void
   ready(): Promise<void>
   databaseId(): Promise<string | undefined>
   drain(): Promise<void>
@@ -145,6 +147,7 @@ export async function openDeps(
     now,
     locate: createLocate(config.apiUrl),
     mailer,
+    countEndedUser: measureEndedUsers(metrics),
     databaseId: async () => await db.databaseId(),
     // Lists of connectors do not need the universe.
     ready: async () => {

@@ -428,3 +428,20 @@ test('a list of large groups has shorter pages and is complete', async () => {
   const brief = listed.parse((await scim(tenant, 'GET', '/Groups?count=200&excludedAttributes=members')).json)
   expect(brief.itemsPerPage).toBe(3)
 })
+
+async function readEndedUsers(): Promise<number> {
+  const text = await (await fetch(`${sync.url}/internal/metrics`)).text()
+  return Number(/^postern_scim_users_ended_total(?:\{.*\})? (\d+)$/m.exec(text)?.[1])
+}
+
+test('a metric counts active users whom the directory deactivates or deletes, once each', async () => {
+  const before = await readEndedUsers()
+  const principal = admin()
+  const [one, other] = [await create(principal), await create(principal)]
+  const off = patch({ op: 'replace', path: 'active', value: false })
+  for (let times = 0; times < 2; times += 1) {
+    expect((await scim(principal, 'PATCH', `/Users/${one.id}`, off)).status).toBe(200)
+  }
+  for (const { id } of [one, other]) expect((await scim(principal, 'DELETE', `/Users/${id}`)).status).toBe(204)
+  expect((await readEndedUsers()) - before).toBe(2)
+})

@@ -7,7 +7,7 @@ import type { ApplicationOutcome } from '../push/universe.ts'
 import { finishRun } from '../run/store.ts'
 import { scimHierarchy } from './unit.ts'
 
-export type Parts = Pick<Deps, 'db' | 'universe'>
+export type Parts = Pick<Deps, 'db' | 'universe' | 'countEndedUser'>
 export type Request = Pick<RequestInfo, 'context' | 'requestId' | 'raw' | 'log'>
 
 export function uniquenessProblem(pointer: string, detail: string) {

@@ -22,7 +22,7 @@ import { patchUser } from './patch-user.ts'
 import { type StoredUser, findUser, listUsers, userFilters } from './store.ts'
 import { etagOf, writeUser } from './write-user.ts'
 
-export function scimUserRoutes(app: App, deps: Pick<Deps, 'db' | 'universe' | 'locate'>): void {
+export function scimUserRoutes(app: App, deps: Pick<Deps, 'db' | 'universe' | 'locate' | 'countEndedUser'>): void {
   const { db, locate } = deps
   const present = (user: StoredUser): ScimUser => presentUser(user, locate)
   const presentNow = (user: StoredUser | undefined): ScimUser => {

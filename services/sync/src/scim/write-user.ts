@@ -56,6 +56,7 @@ export async function writeUser<T>(
   keep: (tx: Tx, user: StoredUser | undefined) => Promise<T>,
 ): Promise<T> {
   const { plan, value } = await pushAndStore(parts, request, id, change, keep)
+  if (plan.before?.active === true && plan.after?.facts.active !== true) parts.countEndedUser()
   await refreshUnits(parts, request, plan)
   return value
 }
