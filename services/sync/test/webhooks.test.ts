@@ -4,6 +4,7 @@
  * @alsoShownBy services/sync/src/webhooks/rules.test.ts
  */
 
+import type { ServerResponse } from 'node:http'
 import { webhookDeliverySchema, webhookSchema } from '@postern/contracts'
 import { internalPaths } from '@postern/contracts/internal'
 import { type Principal, type SignedCaller, createTestCaller, randomRing } from '@postern/local-stack/testing'
@@ -18,11 +19,14 @@ let caller: SignedCaller
 let receiver: Awaited<ReturnType<typeof startReceiver>>
 const hanging = new Set<string>()
 const rejectedIds = new Set<string>()
+const slow: ServerResponse[] = []
+const webhookWorkers = 8
 
 beforeAll(async () => {
   world = await makeWorld()
   receiver = await startReceiver({
     '/hangs': ({ id }) => void hanging.add(id),
+    '/slow': (_, response) => void slow.push(response),
     '/fails': (_, response) => void response.writeHead(500).end('a reason\0'),
     '/redirects': (_, response) => void response.writeHead(307, { location: `${receiver.url}/elsewhere` }).end(),
     '/huge': (_, response) => {
@@ -38,6 +42,7 @@ beforeAll(async () => {
   })
   sync = await world.startSync('http://127.0.0.1:9', {
     POSTERN_SYNC_WORKERS: '0',
+    POSTERN_WEBHOOK_WORKERS: String(webhookWorkers),
     POSTERN_SYNC_NETWORKS: '127.0.0.1/32',
   })
   caller = world.syncCaller(sync.url)
@@ -192,6 +197,28 @@ test('a hanging, a failing, a huge and a redirecting receiver delay no other end
   })
   const [huge] = await deliveries(tenant, ids.get('/huge') ?? '')
   expect(huge?.answer).toHaveLength(1000)
+})
+
+test('slow receivers of one tenant leave workers to others', async () => {
+  const [tenant, other] = [person(), person()]
+  for (let at = 0; at < webhookWorkers; at += 1) await endpoint(tenant, '/slow')
+  await endpoint(other, '/of-another-tenant')
+  await endRuns(world.rows, tenant)
+  await expect.poll(() => slow.length, { timeout: 60_000 }).toBe(webhookWorkers / 2)
+  await endRuns(world.rows, other)
+  await vi.waitFor(() => expect(receiver.at('/of-another-tenant')).toHaveLength(1), { timeout: 60_000 })
+  expect(slow).toHaveLength(webhookWorkers / 2)
+  // The slow ones have their turns too (control).
+  const answered = new Set<ServerResponse>()
+  await expect
+    .poll(
+      () => {
+        for (const response of slow) if (!response.writableEnded) answered.add(response.writeHead(204).end())
+        return answered.size
+      },
+      { timeout: 60_000 },
+    )
+    .toBeGreaterThanOrEqual(webhookWorkers)
 })
 
 test('a repeated attempt has the same webhook-id and body', async () => {

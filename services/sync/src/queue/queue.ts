@@ -42,12 +42,12 @@ export interface Queue {
   sendSchedule(tx: JobTransaction, connectorId: string, due: Date): Promise<void>
   /** Nothing happens if such a job already waits. */
   sendWebhookFeed(tx: JobTransaction, workId: string, delaySeconds: number): Promise<void>
-  sendWebhookDeliveries(tx: JobTransaction, endpointId: string): Promise<void>
+  sendWebhookDeliveries(tx: JobTransaction, tenantId: string, endpointId: string): Promise<void>
   /** Makes the workers of this process poll now; others poll soon. */
   wake(work?: keyof typeof queueNames): void
   /** Starts the workers. No tenant can occupy all of them if there are at least two. */
   work(workers: number, handlers: JobHandlers): Promise<void>
-  /** `workers`: endpoints that this process serves at a time. */
+  /** `workers`: endpoints that this process serves at a time, half of them of one tenant. */
   workWebhooks(workers: number, handlers: WebhookHandlers): Promise<void>
   /** Running jobs continue, and jobs can still be enqueued. */
   stopPolling(): Promise<void>
@@ -141,9 +141,10 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
       const options = { singletonKey: workId, startAfter: delaySeconds, db: asExecutor(tx) }
       await boss.send(queueNames.webhookFeed, { id: workId }, options)
     },
-    sendWebhookDeliveries: async (tx, endpointId) => {
+    sendWebhookDeliveries: async (tx, tenantId, endpointId) => {
       await startedInTime()
-      await boss.send(queueNames.webhookSend, { id: endpointId }, { singletonKey: endpointId, db: asExecutor(tx) })
+      const options = { singletonKey: endpointId, group: { id: tenantId }, db: asExecutor(tx) }
+      await boss.send(queueNames.webhookSend, { id: endpointId }, options)
     },
     wake: (work = 'run') => {
       for (const { id, name } of boss.getWipData()) if (name === queueNames[work]) boss.notifyWorker(id)
@@ -216,7 +217,12 @@ async function workWebhooks(
     if (job !== undefined) await hideError(handlers.feed(job.data.id))
     return undefined
   })
-  const sends = { ...options, localConcurrency: workers } as const
+  const sends = {
+    ...options,
+    localConcurrency: workers,
+    // Receivers that answer slowly would delay the events of other tenants.
+    localGroupConcurrency: Math.max(1, Math.floor(workers / 2)),
+  } as const
   await boss.work<{ id: string }, undefined, typeof sends>(queueNames.webhookSend, sends, async ([job]) => {
     if (job !== undefined) await hideError(handlers.send(job.data.id, job.signal))
     return undefined

@@ -30,7 +30,7 @@ export function webhookDeliveryRoutes(app: App, { db, queue, now }: Pick<Deps, '
       assertEnabled(endpoint)
       const eventId = given ?? (await insertTest(tx, params.id))
       await resetDelivery(tx, params.id, eventId)
-      await queue.sendWebhookDeliveries(tx, params.id)
+      await queue.sendWebhookDeliveries(tx, context.tenantId, params.id)
       await recordEndpointEvent(tx, params.id, 'sent', actor, { delivery: eventId })
       return await keep(tx, await present(tx, params.id, eventId))
     })

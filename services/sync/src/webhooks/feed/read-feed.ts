@@ -41,12 +41,19 @@ export async function readFeed(parts: FeedParts, workId: string): Promise<void> 
     return
   }
   for (let round = 0; round < mostRounds; round++) {
-    const outcome = await readRound(parts, workId, await session.assertion())
+    const outcome = await readRound(parts, workId, {
+      tenantId: session.tenantId,
+      assertion: await session.assertion(),
+    })
     if (outcome === 'end') return
   }
 }
 
-async function readRound({ db, queue, logger }: FeedParts, workId: string, assertion: string): Promise<'end' | 'more'> {
+async function readRound(
+  { db, queue, logger }: FeedParts,
+  workId: string,
+  { tenantId, assertion }: { readonly tenantId: string; readonly assertion: string },
+): Promise<'end' | 'more'> {
   const { hasUnplaced } = await db.write({ assertion }, findBounds)
   if (hasUnplaced) await db.write({ assertion }, assignChangePositions)
   let isDue = false
@@ -64,7 +71,7 @@ async function readRound({ db, queue, logger }: FeedParts, workId: string, asser
     await insertDeliveries(tx, deliveriesOf(await insertEvents(tx, events)))
     if (next.position !== feed.position || next.ordinal !== feed.ordinal) await moveFeed(tx, next)
     const due = await listDueEndpoints(tx)
-    for (const endpointId of due) await queue.sendWebhookDeliveries(tx, endpointId)
+    for (const endpointId of due) await queue.sendWebhookDeliveries(tx, tenantId, endpointId)
     isDue = due.length > 0
     const isMoreLeft = feed.isPruneDue && (await pruneOldEvents(tx))
     await queue.sendWebhookFeed(tx, workId, feedEverySeconds)
