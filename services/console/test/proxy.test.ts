@@ -1,12 +1,13 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { once } from 'node:events'
-import { createServer as createPlainServer, request as rawRequest } from 'node:http'
+import { type ServerResponse, createServer as createPlainServer, request as rawRequest } from 'node:http'
 import { createServer } from 'node:https'
 import type { Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { makeTestAuthority } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { openLimits } from '../src/api/open-requests.ts'
 import { startConsole } from '../src/service.ts'
 import { type ConsoleSystem, codeOf, ownPage, startConsoleSystem } from './support.ts'
 
@@ -15,11 +16,16 @@ let headers: Record<string, string>
 
 beforeAll(async () => {
   system = await startConsoleSystem()
-  const browser = await system.signedIn()
-  const cookie = [...browser.cookies].map(([name, value]) => `${name.split(' ')[1]}=${value}`).join('; ')
-  headers = { ...(await ownPage(browser, system.url)), cookie, host: new URL(system.url).host }
+  headers = await headersOf()
 })
 afterAll(async () => await system.stop())
+
+/** The headers of a page of the console, of a person of the development provider. */
+async function headersOf(personId?: string): Promise<Record<string, string>> {
+  const browser = await system.signedIn(personId)
+  const cookie = [...browser.cookies].map(([name, value]) => `${name.split(' ')[1]}=${value}`).join('; ')
+  return { ...(await ownPage(browser, system.url)), cookie, host: new URL(system.url).host }
+}
 
 /** Starts another console for the same sessions in front of this gateway, and gives its URL. */
 async function consoleBefore(gatewayUrl: string): Promise<string> {
@@ -162,4 +168,42 @@ describe('the proxy to the gateway', () => {
       expect([answer.status, codeOf(answer.text)]).toEqual([400, 'non_canonical_path'])
     }
   })
+})
+
+test('a person whose answers do not come leaves connections to others, of the same tenant and of another', async () => {
+  const held: ServerResponse[] = []
+  const gateway = createPlainServer((request, response) => {
+    if (request.url === '/api/v1/slow') held.push(response)
+    else response.end('{}')
+  })
+  const url = await consoleBefore(`http://127.0.0.1:${await listen(gateway)}`)
+  const others = await Promise.all(['harbourline-auditor', 'korvex-admin'].map(async (id) => await headersOf(id)))
+  const open = openLimits.person + 8
+  const slow = Array.from({ length: open }, async () => (await send(`${url}/api/v1/slow`)).status)
+  await expect.poll(() => held.length, { timeout: 60_000 }).toBe(openLimits.person)
+  expect(await Promise.race(slow)).toBe(429)
+  expect(await send(`${url}/api/v1/findings`)).toMatchObject({ status: 429 })
+  for (const own of others) expect((await send(`${url}/api/v1/findings`, { headers: own })).status).toBe(200)
+  for (const response of held) response.end('{}')
+  expect((await Promise.all(slow)).filter((status) => status === 200)).toHaveLength(openLimits.person)
+  // Ended requests do not count (control).
+  expect((await send(`${url}/api/v1/findings`)).status).toBe(200)
+})
+
+test('what a person has open is cut when the session ends, and what others have open is not', async () => {
+  const held: ServerResponse[] = []
+  const gateway = createPlainServer((request, response) => {
+    if (request.url !== '/api/v1/slow') return
+    response.write('[')
+    held.push(response)
+  })
+  const url = await consoleBefore(`http://127.0.0.1:${await listen(gateway)}`)
+  const leaver = await headersOf('harbourline-viewer')
+  const cut = send(`${url}/api/v1/slow`, { headers: leaver }).catch((error: unknown) => error)
+  const other = send(`${url}/api/v1/slow`)
+  await expect.poll(() => held.length, { timeout: 60_000 }).toBe(2)
+  expect((await send(`${url}/auth/logout`, { method: 'POST', headers: leaver })).status).toBe(200)
+  expect(await cut).toBeInstanceOf(Error)
+  for (const response of held) response.end(']')
+  expect(await other).toEqual({ status: 200, text: '[]' })
 })

@@ -3,8 +3,10 @@
  * @alsoShownBy services/console/test/hostile-provider.test.ts
  */
 
-import { type TestBrowser, createTestBrowser } from '@postern/local-stack/testing'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import { type TestBrowser, createTestBrowser, findFreePort } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { type ConsoleSystem, readSession, startConsoleSystem, tenants } from './support.ts'
 
 let system: ConsoleSystem
@@ -214,4 +216,23 @@ describe('rejections after the sign-in', () => {
     expect(await read(`postern-session=${id.slice(1)}`)).toBe(401)
     expect(await read(`postern-session=${id}`)).toBe(200)
   })
+})
+
+test('many sign-ins at once ask a provider that hangs once, and say that it is away', async () => {
+  let asked = 0
+  const provider = createServer(() => (asked += 1))
+  const port = await findFreePort()
+  await once(provider.listen(port, '127.0.0.1'), 'listening')
+  const other = await startConsoleSystem({ POSTERN_OIDC_ISSUER: `http://127.0.0.1:${port}` })
+  onTestFinished(async () => {
+    provider.closeAllConnections()
+    provider.close()
+    await other.stop()
+  })
+  const attempts = 40
+  const answers = await Promise.all(
+    Array.from({ length: attempts }, async () => await browser.send(`${other.url}/auth/login`)),
+  )
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([503]))
+  expect(asked).toBeLessThan(attempts / 2)
 })

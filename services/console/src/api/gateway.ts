@@ -35,7 +35,8 @@ export interface GatewayClient {
 }
 
 export const gatewayConnections = {
-  connections: 128,
+  // `openLimits` shares them out.
+  connections: 512,
   // The proxy does not verify certificates by default.
   connect: { timeout: 2000, rejectUnauthorized: true },
   ...idleConnections,

@@ -11,6 +11,7 @@ import { assertCsrfToken, assertSameOrigin } from '../http/own-pages.ts'
 import { findSession, signInRequired } from '../http/session-guard.ts'
 import { forwardedFor } from './forwarded-for.ts'
 import { gatewayConnections } from './gateway.ts'
+import { createOpenRequests } from './open-requests.ts'
 import type { Session } from '../session/content.ts'
 
 const passedHeaders = [
@@ -54,8 +55,11 @@ export function apiRoutes(parent: FastifyInstance, deps: ApiDeps, config: ApiCon
     })
     // The proxy streams bodies without parsing them.
     app.removeAllContentTypeParsers()
-    app.addHook('preHandler', async (request) => {
+    const openRequests = createOpenRequests(deps.sessions)
+    app.addHook('onClose', async () => openRequests.close())
+    app.addHook('preHandler', async (request, reply) => {
       request.session = await authorize(request, deps, config.origin)
+      openRequests.enter(request, reply, request.session, !isByItself(request))
     })
     const options = proxyOptions(config)
     await app.register(proxy, { ...options, prefix: apiPath, rewritePrefix: apiPath, routes: ['/*'], httpMethods })

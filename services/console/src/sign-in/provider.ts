@@ -97,7 +97,8 @@ export function createProvider(
 ): Provider {
   const redirectUri = `${consoleUrl}/auth/callback`
   const resource = provider.resource === undefined ? {} : { resource: provider.resource }
-  let known: Promise<DiscoveredProvider> | undefined
+  let known: DiscoveredProvider | undefined
+  let reading: Promise<DiscoveredProvider> | undefined
 
   async function discover(): Promise<DiscoveredProvider> {
     const client = await openid.discovery(
@@ -124,17 +125,18 @@ export function createProvider(
     }
   }
 
+  /** One request at a time, however many people sign in. */
   async function find(): Promise<DiscoveredProvider> {
-    const before = await known?.catch(() => undefined)
-    if (before !== undefined && now() - before.readAt < metadataLifeMs) return before
-    known = discover()
+    if (known !== undefined && now() - known.readAt < metadataLifeMs) return known
+    reading ??= discover().finally(() => {
+      reading = undefined
+    })
     try {
-      return await known
+      known = await reading
     } catch (error) {
-      if (before === undefined) throw new ProviderUnavailable(error, explainDiscovery(error, provider.issuer))
-      known = Promise.resolve(before)
-      return before
+      if (known === undefined) throw new ProviderUnavailable(error, explainDiscovery(error, provider.issuer))
     }
+    return known
   }
 
   /** `access` is the token that the gateway reads. Returns undefined if the provider did not send it. */
