@@ -40,6 +40,7 @@ import { openUpstreams } from './forward/upstreams.ts'
 import { checkOpenRequestsEveryMs, createOpenRequests } from './open-requests.ts'
 import { createFailedAttempts } from './limit/failed-attempts.ts'
 import { createLimitRequest } from './limit-request.ts'
+import { createOpenPublicRequests } from './limit/open-public-requests.ts'
 import { createPublicRequests } from './limit/public-requests.ts'
 import { createRateLimit } from './limit/rate-limit.ts'
 import { createTokenSource } from './limit/token-source.ts'
@@ -230,6 +231,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       openRequests,
       connectionBudget: createReadAheadBudget(maxReadAheadBytes),
       isDraining,
+      enterPublicRequest: createOpenPublicRequests(Math.ceil(config.tenantConnections / 8)),
       onRefusal: metrics.refusal,
       onDone: requestLog.done,
       onForwarded: (exchange, status) => requestLog.done(exchange, status, true),

@@ -22,6 +22,7 @@ import { type Exchange, type ProblemAnswer, closeConnection, send, sendNotModifi
 import { forward } from './forward/proxy.ts'
 import type { Upstreams } from './forward/upstreams.ts'
 import { type Document, codings, createDocuments } from './documents.ts'
+import type { EnterPublicRequest } from './limit/open-public-requests.ts'
 import type { OpenRequests } from './open-requests.ts'
 import { problemPage } from './problem-pages.ts'
 import type { Usage } from './usage.ts'
@@ -41,6 +42,7 @@ export interface ServeParts {
   readonly openRequests: OpenRequests
   readonly connectionBudget: ReadAheadBudget
   readonly isDraining: () => boolean
+  readonly enterPublicRequest: EnterPublicRequest
   readonly onRefusal: (code: ProblemCode) => void
   /** Status 0: the client disconnected. */
   readonly onDone: (exchange: Exchange, status: number) => void
@@ -65,7 +67,7 @@ const pageHeaders = [
 
 export function createResponder(parts: ServeParts): (exchange: Exchange) => void {
   const { upstreams, mint, clocks, callerHeaders, usage, clientTimeoutMs, openRequests, connectionBudget } = parts
-  const { apiUrl, isDraining, onRefusal, onDone, onForwarded, onFailure, onCrash } = parts
+  const { apiUrl, isDraining, enterPublicRequest, onRefusal, onDone, onForwarded, onFailure, onCrash } = parts
   const documents = createDocuments(apiUrl)
 
   function refuse(exchange: Exchange, code: ProblemCode, answer: ProblemAnswer): void {
@@ -206,6 +208,11 @@ export function createResponder(parts: ServeParts): (exchange: Exchange) => void
     // RFC 9112, section 6.3: chunks without content are no body.
     const hasBody = isChunked ? exchange.hasContent !== false : length !== undefined && length > 0
     if (bodyFault(exchange, route, hasBody, length)) return
+    if (principal === undefined && !enterPublicRequest(exchange)) {
+      const detail = 'Too many requests without credentials are open from this address. Wait for their answers.'
+      refuse(exchange, 'too_many_requests', { detail, retryAfterSeconds: 1 })
+      return
+    }
 
     const now = clocks.wall()
     const context = principal?.context ?? publicContext(exchange)
