@@ -1,4 +1,5 @@
 import { apiKeyEventSchema, apiKeySchema } from '@postern/contracts'
+import { internalPaths } from '@postern/contracts/internal'
 import type { Principal } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -108,6 +109,22 @@ describe('a single key', () => {
     expect(await read()).toMatchObject({ status: 304, text: '' })
     await revoke(service, admin, id)
     expect((await read()).status).toBe(200)
+  })
+
+  test.each([
+    ['use', { 'findings.list': 1 }, 'last_used_at'],
+    ['refusal', {}, 'last_refused_at'],
+  ] as const)('has a new ETag after its last %s', async (_what, routes, member) => {
+    const admin = await newTenant(service)
+    const { id, etag } = await newKey(service, admin)
+    const read = async (tag = etag) =>
+      await service.call(admin, 'GET', `${path}/${id}`, { headers: { 'if-none-match': tag } })
+    const at = Date.now()
+    const use = { keyId: id, tenantId: admin.tenantId, address: '203.0.113.7', lastUsedAt: at, count: 1, routes }
+    expect((await service.ask(internalPaths.usage, { uses: [use], denials: [] })).status).toBe(204)
+    const changed = await read()
+    expect(changed).toMatchObject({ status: 200, json: { version: 1, [member]: new Date(at).toISOString() } })
+    expect((await read(changed.headers['etag'])).status).toBe(304)
   })
 })
 

@@ -29,18 +29,19 @@ export function toApiKey(key: StoredKey): ApiKey {
 }
 
 /**
- * Includes the last use, the state, whether the owner left and a pending overlap, which change without a new version.
- * Conditional writes compare only the version.
+ * Includes the last use and refusal, the state, whether the owner left, and a pending overlap, which change without a new
+ * version. Conditional writes compare only the version.
  */
 export function etagOf(key: StoredKey): string {
   const { state, pending_overlap: pending } = toApiKey(key)
-  const words = `${state}${key.ownerLeftAt === null ? '' : 'left'}${pending === null ? '' : 'pending'}`
-  return `"${key.version}.${key.lastUsedAt?.valueOf() ?? 0}.${words}"`
+  const words = `${state}${key.ownerLeftAt === null ? '' : 'left'}${pending ?? ''}`
+  const times = `${key.lastUsedAt?.valueOf() ?? 0}.${key.lastRefusedAt?.valueOf() ?? 0}`
+  return `"${key.version}.${times}.${words}"`
 }
 
-/** Whether an `If-Match` field (RFC 9110 §13.1.1) names this version. */
+/** Whether an `If-Match` field (RFC 9110 §13.1.1) names this version. Tags of earlier releases have one time. */
 export function matchesVersion(ifMatch: string, version: number): boolean {
   return tagsIn(ifMatch).some(
-    (tag) => tag === '*' || /^"(\d{1,10})\.\d{1,16}\.[a-z]{1,20}"$/.exec(tag)?.[1] === String(version),
+    (tag) => tag === '*' || /^"(\d{1,10})(?:\.\d{1,16}){1,2}\.[a-z0-9]{1,20}"$/.exec(tag)?.[1] === String(version),
   )
 }
