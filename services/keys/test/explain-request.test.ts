@@ -132,6 +132,21 @@ describe('a decision', () => {
 })
 
 describe('without an address', () => {
+  test('and without a use of the key, nothing is said about its allowed addresses', async () => {
+    const admin = await newTenant(service)
+    const addressStep = async (given: object) => {
+      const { id } = await newKey(service, admin, given)
+      const { steps } = await explain(admin, id, { address: undefined })
+      return steps.find(({ step }) => step === 'address')
+    }
+    expect(await addressStep({ allowed_addresses: ['203.0.113.0/24'] })).toEqual({
+      step: 'address',
+      outcome: 'unknown',
+      detail: 'The key accepts only 203.0.113.0/24. Send `address` to check one.',
+    })
+    expect(await addressStep({})).toMatchObject({ outcome: 'passed' })
+  })
+
   test('the one that used the key last is checked, and named', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin, { allowed_addresses: ['203.0.113.0/24'] })

@@ -57,17 +57,14 @@ export function decideRoute(
 ): Decision {
   const { method, address } = asked
   const route = found.kind === 'route' ? found.route : undefined
-  const passed: Partial<Record<DecisionStep, string>> = {
-    target: 'The path is in its canonical form.',
-    state: 'The key is not revoked.',
-    expiry: `The key is valid until ${formatTime(record.expiresAt)}.`,
-    tenant: 'The tenant is active.',
-    address:
-      record.allowedAddresses.length === 0
-        ? 'The key has no limit of addresses.'
-        : `${nameOf(asked)} is among the allowed addresses.`,
-  }
   const limits = record.allowedAddresses
+  const checks: Checks = {
+    target: passed('The path is in its canonical form.'),
+    state: passed('The key is not revoked.'),
+    expiry: passed(`The key is valid until ${formatTime(record.expiresAt)}.`),
+    tenant: passed('The tenant is active.'),
+    address: checkAddress(asked, limits),
+  }
   const isAllowed = limits.length === 0 || address === undefined ? undefined : createAddressMatcher(limits)
   const keyRefusal = refusalOfKey(
     record.revoked,
@@ -77,42 +74,53 @@ export function decideRoute(
     address ?? '',
   )
   const routeId = route?.id ?? null
-  if (keyRefusal !== undefined) return refuse(verdictOf(keyRefusal, record, nameOf(asked)), passed, routeId)
+  if (keyRefusal !== undefined) return refuse(verdictOf(keyRefusal, record, nameOf(asked)), checks, routeId)
 
   if (found.kind === 'none') {
     const detail = 'There is no such route. Compare the path with the reference, including its case and its end.'
-    return refuse({ step: 'route', code: 'not_found', detail }, passed, null)
+    return refuse({ step: 'route', code: 'not_found', detail }, checks, null)
   }
   if (found.kind === 'method') {
     const detail = `This path supports ${found.allowed.join(', ')}, but not ${method}.`
-    return refuse({ step: 'route', code: 'method_not_allowed', detail }, passed, null)
+    return refuse({ step: 'route', code: 'method_not_allowed', detail }, checks, null)
   }
-  passed.route = `The operation is ${found.route.id}: ${found.route.summary}.`
+  checks.route = passed(`The operation is ${found.route.id}: ${found.route.summary}.`)
   const caller = { kind: 'api_key', granted: record.scopes, scopes: expandScopes(record.scopes), roles: [] } as const
   const denial = denialOf(found.route, caller)
   if (denial !== undefined) {
-    return refuse({ step: 'scope', code: denial.code, detail: denial.detail }, passed, routeId)
+    return refuse({ step: 'scope', code: denial.code, detail: denial.detail }, checks, routeId)
   }
-  passed.scope = `The key has the scopes ${record.scopes.join(', ')}, which suffice.`
+  checks.scope = passed(`The key has the scopes ${record.scopes.join(', ')}, which suffice.`)
   const limit = `The key may send ${record.keyLimit} requests a minute, and its tenant ${record.tenantLimit}. Only gateways count them.`
-  const steps = stepsOf(passed, { step: 'limit', outcome: 'unknown', detail: limit })
+  const steps = stepsOf(checks, { step: 'limit', outcome: 'unknown', detail: limit })
   return { decision: 'accepted', status: null, code: null, route: routeId, steps }
 }
 
 function publicRoute(route: string): Decision {
-  const passed = { target: 'The path is in its canonical form.' }
+  const checks = { target: passed('The path is in its canonical form.') }
   const detail = `The operation ${route} needs no key and ignores one.`
   return {
     decision: 'accepted',
     status: null,
     code: null,
     route,
-    steps: stepsOf(passed, { step: 'route', outcome: 'passed', detail }),
+    steps: stepsOf(checks, { step: 'route', ...passed(detail) }),
   }
 }
 
-function nameOf({ address, isLast }: Pick<RequestToExplain, 'address' | 'isLast'>): string {
-  if (address === undefined) return 'An unknown address'
+/** `address` must be allowed if it is known. */
+function checkAddress(asked: Pick<RequestToExplain, 'address' | 'isLast'>, limits: readonly string[]): Check {
+  if (limits.length === 0) return passed('The key has no limit of addresses.')
+  if (asked.address === undefined) {
+    return {
+      outcome: 'unknown',
+      detail: `The key accepts only ${limits.join(', ')}. Send \`address\` to check one.`,
+    }
+  }
+  return passed(`${nameOf(asked)} is among the allowed addresses.`)
+}
+
+function nameOf({ address = '', isLast }: Pick<RequestToExplain, 'address' | 'isLast'>): string {
   return isLast ? `${address}, which used the key last,` : address
 }
 
@@ -143,25 +151,27 @@ function verdictOf(code: KeyRefusal, record: KeyRecord, address: string): Verdic
 
 function refuse(
   { step, code, detail }: Verdict,
-  passed: Partial<Record<DecisionStep, string>>,
+  checks: Checks,
   route: string | null,
 ): Decision {
   const { status } = problemTypes[code]
-  return { decision: 'refused', status, code, route, steps: stepsOf(passed, { step, outcome: 'refused', detail }) }
+  return { decision: 'refused', status, code, route, steps: stepsOf(checks, { step, outcome: 'refused', detail }) }
 }
 
-/** Returns every step: those before the last passed, or were skipped; those after it were skipped. */
-export function stepsOf(
-  passed: Partial<Record<DecisionStep, string>>,
-  last: Explanation['steps'][number],
-): Explanation['steps'] {
+type Check = Omit<Explanation['steps'][number], 'step'>
+type Checks = Partial<Record<DecisionStep, Check>>
+
+export function passed(detail: string): Check {
+  return { outcome: 'passed', detail }
+}
+
+/** Returns every step. Those without a check, and those after the last, were skipped. */
+export function stepsOf(checks: Checks, last: Explanation['steps'][number]): Explanation['steps'] {
   const end = decisionSteps.indexOf(last.step)
   return decisionSteps.map((step, place) => {
     if (place === end) return last
-    const detail = place < end ? passed[step] : undefined
-    return detail === undefined
-      ? { step, outcome: 'skipped', detail: 'Not checked.' }
-      : { step, outcome: 'passed', detail }
+    const check = place < end ? checks[step] : undefined
+    return { step, ...(check ?? { outcome: 'skipped', detail: 'Not checked.' }) }
   })
 }
 

@@ -7,7 +7,7 @@ import {
   routeTable,
 } from '@postern/contracts'
 import type { KeyRecord } from '@postern/contracts/internal'
-import { decideRoute, stepsOf } from './explain-decision.ts'
+import { decideRoute, passed, stepsOf } from './explain-decision.ts'
 
 const stepOf: Readonly<Record<string, DecisionStep>> = {
   key_revoked: 'state',
@@ -39,7 +39,7 @@ export function explainRefusal(refusal: RefusedRequest, record: KeyRecord, now: 
     code,
     route: routeId,
     address,
-    steps: stepsOf(Object.fromEntries(earlier.map((each) => [each, 'Passed at that time.'])), {
+    steps: stepsOf(Object.fromEntries(earlier.map((each) => [each, passed('Passed at that time.')])), {
       step,
       outcome: 'refused',
       detail,
