@@ -1,7 +1,7 @@
 const special = /["\\]/
 const specials = /["\\]/g
 
-/** Undefined is null. Faster than the arrays of `pg`. */
+/** Returns a PostgreSQL array literal, with null for undefined. Faster than the conversion of `pg`. */
 export function arrayLiteral(values: readonly unknown[]): string {
   if (values.every(isPlain)) {
     const json = JSON.stringify(values)

@@ -1,10 +1,10 @@
 import { connect } from './connect.ts'
 import { ownerRole } from './roles.ts'
 
-/** Several statements need to be without values. */
+/** A text of several statements takes no values. */
 export type RunAsOwner = (text: string, values?: readonly unknown[]) => Promise<{ rows: unknown[] }>
 
-/** A lock on `name` prevents concurrent runs. `connectionString` is the migrator's. */
+/** Runs `work` as the owner of all tables, one call per `name` at a time. Connects as the migrator. */
 export async function asOwner(
   connectionString: string,
   name: string,

@@ -9,7 +9,7 @@ export interface AssertionSecret {
   readonly notAfter?: Date
 }
 
-/** A retired secret stays retired unless `notAfter` is given. Connects as the migrator. */
+/** Stores a secret. A retired one stays retired unless `notAfter` is given. Connects as the migrator. */
 export async function setAssertionSecret(
   migratorConnectionString: string,
   { keyId, secret, notAfter }: AssertionSecret,
@@ -28,7 +28,7 @@ export async function setAssertionSecret(
   )
 }
 
-/** In ten minutes, which is longer than any assertion lives. Returns the retired key ids. */
+/** Ends all other secrets in ten minutes, longer than any assertion lives. Returns their key ids. */
 export async function retireAssertionSecrets(
   migratorConnectionString: string,
   keep: readonly string[],

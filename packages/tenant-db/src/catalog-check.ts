@@ -1,5 +1,5 @@
 import type { Client } from 'pg'
-import { type CatalogRule, rules, vocabulary } from './catalog-rules.ts'
+import { type CatalogRule, rules, commonTableExpressions } from './catalog-rules.ts'
 import { connect } from './connect.ts'
 import { definerRoles, loginRoles, ownerRole, runtimeRoles, secondLogins } from './roles.ts'
 
@@ -11,7 +11,7 @@ export interface Violation {
   readonly problem: string
 }
 
-/** By their full name, each with an explanation. */
+/** Exceptions by full name. */
 export interface CatalogAllowances {
   /** Tables without tenant rows: `schema.table`. */
   readonly tablesWithoutTenant?: readonly string[]
@@ -35,7 +35,7 @@ const ownAllowances = {
     // Only definers with triggers call them.
     'tenancy.record_audit_event(uuid,timestamp with time zone,text,text,text,text,text,text,text,text,text,text,text,text)',
     'tenancy.set_audit_retention(uuid,integer)',
-    // Of the tenant of the assertion.
+    // Acts only on the tenant of the assertion.
     'tenancy.sequence_audit_events()',
     // Housekeeping: returns whether more is left.
     'tenancy.maintain_audit_events(integer)',
@@ -74,13 +74,13 @@ export async function findViolations(
     loginRoles.migrator,
     JSON.stringify(definerRoles),
     canonicalCondition,
-    JSON.stringify(seconds),
+    JSON.stringify(rolesOfSecondLogins),
   ]
   const violations: Violation[] = []
   for (const [rule, query] of rules) {
     if (only !== undefined && rule !== only) continue
     const { rows } = await client.query<{ object: string; problem: string }>(
-      `${vocabulary} select distinct object, problem from (${query}) as found (object, problem) order by object, problem`,
+      `${commonTableExpressions} select distinct object, problem from (${query}) as found (object, problem) order by object, problem`,
       values,
     )
     for (const { object, problem } of rows) violations.push({ rule, object, problem })
@@ -88,7 +88,7 @@ export async function findViolations(
   return violations
 }
 
-const seconds = Object.fromEntries(
+const rolesOfSecondLogins = Object.fromEntries(
   (['keys', 'findings', 'universe', 'evidence', 'sync'] as const).map((name) => [secondLogins[name], loginRoles[name]]),
 )
 

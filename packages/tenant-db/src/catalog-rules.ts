@@ -2,11 +2,11 @@
 export type CatalogRule = 'C1' | 'C2' | 'C3' | 'C4' | 'C5' | 'C6' | 'C7' | 'C8' | 'C9' | 'C10' | 'C11' | 'C12' | 'C13'
 
 /** Common table expressions of the rules. Objects of extensions are excluded. */
-export const vocabulary = `
+export const commonTableExpressions = `
 with argument as (
   select $1::text[] as tables, $2::text[] as functions, $3::text[] as indexes, $4::name[] as runtime,
          $5::name as owner, $6::name as migrator, $7::jsonb as definers, $8::text as condition,
-         $9::jsonb as seconds
+         $9::jsonb as second_logins
 ), our_schema as (
   select n.* from pg_namespace as n where n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
 ), our_class as (
@@ -126,7 +126,7 @@ const c4 = `
   select r.rolname, format('has the attribute %s', attribute)
     from (select * from pg_roles as r, argument as a
            where r.rolname = any (a.runtime) or r.rolname in (a.owner, a.migrator) or a.definers ? r.rolname
-              or a.seconds ? r.rolname) as r
+              or a.second_logins ? r.rolname) as r
    cross join lateral (values (r.rolsuper, 'superuser'), (r.rolbypassrls, 'bypassrls'), (r.rolcreaterole, 'createrole'),
                               (r.rolcreatedb, 'createdb'), (r.rolreplication, 'replication'),
                               (r.rolinherit, 'inherit')) as x (has, attribute)
@@ -145,19 +145,19 @@ const c4 = `
           or ((role.rolname = a.owner or a.definers ? role.rolname)
               and member.rolname not in (a.owner, a.migrator) and not member.rolsuper
               and not (member.rolcreaterole and not m.inherit_option))
-          or ((role.rolname = any (a.runtime) or a.seconds ? role.rolname or a.seconds ? member.rolname)
-              and not (a.seconds ->> member.rolname is not distinct from role.rolname and not m.inherit_option
+          or ((role.rolname = any (a.runtime) or a.second_logins ? role.rolname or a.second_logins ? member.rolname)
+              and not (a.second_logins ->> member.rolname is not distinct from role.rolname and not m.inherit_option
                        and not m.admin_option)
               and not member.rolsuper and not (member.rolcreaterole and not m.inherit_option)))
   union all
   select r.rolname, 'is not the role of its service from its first statement on'
     from pg_roles as r, argument as a
-   where a.seconds ? r.rolname and not ('role=' || (a.seconds ->> r.rolname) = any (coalesce(r.rolconfig, '{}')))
+   where a.second_logins ? r.rolname and not ('role=' || (a.second_logins ->> r.rolname) = any (coalesce(r.rolconfig, '{}')))
   union all
   select r.rolname, format('owns %s', o.what)
     from (select oid, rolname, true as may_own_functions from definer_role
           union all select oid, rolname, false from runtime_role
-          union all select l.oid, l.rolname, false from pg_roles as l, argument as a where a.seconds ? l.rolname) as r
+          union all select l.oid, l.rolname, false from pg_roles as l, argument as a where a.second_logins ? l.rolname) as r
     join (select c.relowner as owner, c.name as what, false as is_function from our_class as c
           union all select p.proowner, p.name, true from our_function as p
           union all select n.nspowner, 'schema ' || n.nspname, false from our_schema as n
@@ -271,7 +271,7 @@ const c9 = `
 const c10 = `
   select p.name, 'is leakproof' from our_function as p where p.proleakproof`
 
-// C11: no trigger or rule reads other rows during a statement on a tenant table.
+// C11: no trigger runs as a definer and no rule rewrites a statement: both could reach rows of other tenants.
 const c11 = `
   select t.name, format('trigger %s runs %s, which is security definer', g.tgname, p.name)
     from pg_trigger as g

@@ -7,7 +7,7 @@ export interface Connection extends AsyncDisposable {
 
 const connectTimeoutMs = 10_000
 
-/** The writable server. Rejects after ten seconds. */
+/** Connects to the writable server. Rejects after ten seconds. */
 export async function connect(connectionString: string): Promise<Connection> {
   const servers = openServers(connectionString)
   return await trySeveral(servers.count, async () => {
@@ -16,7 +16,7 @@ export async function connect(connectionString: string): Promise<Connection> {
       application_name: 'postern-admin',
       keepAlive: true,
     })
-    // Without a listener, the process would end.
+    // An error without a listener would end the process.
     client.on('error', () => undefined)
     await client.connect()
     return { client, [Symbol.asyncDispose]: () => client.end() }

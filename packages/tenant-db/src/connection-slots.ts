@@ -3,7 +3,7 @@ import { DatabaseUnavailableError } from './sql-error.ts'
 export type Access = 'read' | 'write'
 
 export interface ConnectionSlots {
-  /** Undefined if a place was free. Rejects with DatabaseUnavailableError. */
+  /** Returns undefined if a slot was free. Rejects with DatabaseUnavailableError if none becomes free in time. */
   enter(tenant: string, access: Access): Promise<void> | undefined
   leave(tenant: string, access: Access): void
   readonly waiting: number
@@ -13,21 +13,21 @@ export interface ConnectionSlots {
 const leastShared = 8
 
 /**
- * Reserves a quarter of `max` for tenants without a place; reads of one tenant take at most a third. Small pools are
+ * Reserves a quarter of `max` for tenants without a connection. Reads of one tenant use at most a third. Small pools are
  * not divided.
  */
 export function createConnectionSlots(max: number, withinMs: number): ConnectionSlots {
-  const kept = max < leastShared ? 0 : Math.floor(max / 4)
+  const reserved = max < leastShared ? 0 : Math.floor(max / 4)
   const maxReads = max < leastShared ? max : Math.floor(max / 3)
   const held = new Map<string, number>()
   const reading = new Map<string, number>()
-  /** Writes do not wait behind reads. */
+  /** One for each tenant and access, so that writes do not wait behind reads. */
   const queues = new Map<string, Queue>()
   let free = max
   let waiting = 0
 
   const mayEnter = (tenant: string, access: Access): boolean =>
-    free > (held.has(tenant) ? kept : 0) && (access === 'write' || (reading.get(tenant) ?? 0) < maxReads)
+    free > (held.has(tenant) ? reserved : 0) && (access === 'write' || (reading.get(tenant) ?? 0) < maxReads)
 
   function acquire(tenant: string, access: Access): void {
     free -= 1

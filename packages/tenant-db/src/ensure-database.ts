@@ -12,7 +12,7 @@ import {
 } from './role-statements.ts'
 import { logins, ownerRole } from './roles.ts'
 
-/** Revokes access for all other roles. Only a superuser can close large objects. */
+/** Creates the database if it is missing, and revokes the access of other roles. Only a superuser can close large objects. */
 export async function ensureDatabase(superuserConnectionString: string, database: string): Promise<void> {
   let isNew = false
   await withRetries(async () => {
@@ -45,18 +45,18 @@ export async function ensureDatabase(superuserConnectionString: string, database
     await client.query('commit')
   })
   if (isSuperuser) {
-    const ofDatabase = changeDatabaseUrl(superuserConnectionString, (url) => {
+    const databaseUrl = changeDatabaseUrl(superuserConnectionString, (url) => {
       url.pathname = `/${encodeURIComponent(database)}`
     })
     await withRetries(async () => {
-      await using connection = await connect(ofDatabase)
+      await using connection = await connect(databaseUrl)
       await connection.client.query(['revoke all on schema public from public', ...closeLargeObjectsSql].join(';\n'))
     })
   }
   if (isNew) {
     await withRetries(async () => {
       await using connection = await connect(superuserConnectionString)
-      await closeOthers(connection.client)
+      await closeDefaultDatabases(connection.client)
     })
   }
 }
@@ -87,7 +87,7 @@ async function ensureMayBecomeOwner(client: Client): Promise<void> {
 }
 
 /** Otherwise a service's role could leave temporary tables or large objects there. */
-async function closeOthers(client: Client): Promise<void> {
+async function closeDefaultDatabases(client: Client): Promise<void> {
   const { rows } = await client.query<{ name: string }>(
     `select d.datname as name
        from pg_database as d

@@ -17,8 +17,8 @@ export async function findFeedMark(tx: Tx): Promise<string> {
   return `${row.at.toISOString()}_${row.position ?? '0'}`
 }
 
-/** More transactions never commit while one that is older than the mark still runs. */
-const mostBatches = 100_000
+/** More than can commit before the last transaction that ran at the mark ends. */
+const maxBatches = 100_000
 
 /**
  * Returns the earliest `updated_at` of changes that a client may lack. A transaction that began before the mark and
@@ -44,7 +44,7 @@ export async function findChangedFrom(
               where b.tenant_id = (select tenancy.tenant_id())
                 and b.position > $1::bigint
               order by b.position
-              limit ${mostBatches})
+              limit ${maxBatches})
             union all
             -- change_batch_unplaced
             select b.began_at

@@ -5,14 +5,17 @@ import { Session } from './session.ts'
 import { DatabaseUnavailableError } from './sql-error.ts'
 
 /** A longer snapshot would keep PostgreSQL from vacuuming. */
-const longestMs = 3_600_000
+const maxMs = 3_600_000
 /** Much shorter than idle_in_transaction_session_timeout. */
-const stayAwakeMs = 3_000
+const keepAliveMs = 3_000
 const firstRows = 8
 const partBytes = 4 * 1024 * 1024
-const placeWithinMs = 15_000
+const slotWithinMs = 15_000
 
-/** The assertion is verified when the cursor opens and may expire later. Uses at most a quarter of the connections. */
+/**
+ * Reads a list in batches through a cursor. PostgreSQL verifies the assertion when the cursor opens, and it may expire
+ * later. All followed lists use at most a quarter of the connections, or two.
+ */
 export async function* follow<Item>(
   pool: Pool,
   queryTimeoutMs: number,
@@ -20,22 +23,22 @@ export async function* follow<Item>(
   list: (tx: Tx) => Promise<readonly Item[]>,
   size: number,
 ): AsyncGenerator<readonly Item[]> {
-  const leave = await enter(pool, tenantOf(assertion))
+  const releaseSlot = await acquireReaderSlot(pool, tenantOf(assertion))
   try {
     const session = new Session(await acquire(pool), queryTimeoutMs)
-    const awake = setInterval(() => {
+    const keepAlive = setInterval(() => {
       void session.query({ text: 'select 1', values: [] }).catch(() => undefined)
-    }, stayAwakeMs)
+    }, keepAliveMs)
     try {
       session.begin('read', assertion)
       yield* batches(session, list, size)
     } finally {
-      clearInterval(awake)
+      clearInterval(keepAlive)
       // A connection that had a cursor is not reused.
       session.release()
     }
   } finally {
-    leave()
+    releaseSlot()
   }
 }
 
@@ -47,7 +50,7 @@ async function* batches<Item>(
   // Prefers a plan with a fast first row, in the order of the index.
   await session.execute({ text: 'set local cursor_tuple_fraction = 0.00001', values: [] })
   let isOpen = false
-  let isOver = false
+  let isAtEnd = false
   let count = firstRows
   const tx: Tx = {
     query: async <Row extends QueryResultRow>({ text, values }: Parameters<Tx['query']>[0]) => {
@@ -55,15 +58,15 @@ async function* batches<Item>(
       isOpen = true
       const wanted = Math.min(size, count)
       const rows = await session.query<Row>({ text: `fetch forward ${wanted} from following`, values: [] })
-      isOver = rows.length < wanted
+      isAtEnd = rows.length < wanted
       count = Math.max(1, Math.min(2 * wanted, Math.floor((partBytes * rows.length) / (1 + lengthOf(rows)))))
       return rows
     },
     execute: async () => await Promise.reject(new Error('only one statement that reads can be followed')),
   }
-  const until = performance.now() + longestMs
-  while (!isOver) {
-    if (performance.now() > until) throw new Error('a list was read for more than an hour')
+  const deadline = performance.now() + maxMs
+  while (!isAtEnd) {
+    if (performance.now() > deadline) throw new Error('a list was read for more than an hour')
     yield await list(tx)
   }
 }
@@ -86,30 +89,30 @@ interface Waiting {
 
 interface ReaderSlots {
   free: number
-  readonly mostOfOne: number
+  readonly maxOfTenant: number
   readonly held: Map<string, number>
   readonly waiting: Waiting[]
 }
 
-const readerSlotsOf = new WeakMap<Pool, ReaderSlots>()
+const slotsOfPool = new WeakMap<Pool, ReaderSlots>()
 
 function newReaderSlots(pool: Pool): ReaderSlots {
   const free = Math.max(2, Math.floor(pool.options.max / 4))
-  return { free, mostOfOne: Math.floor(free / 2), held: new Map(), waiting: [] }
+  return { free, maxOfTenant: Math.floor(free / 2), held: new Map(), waiting: [] }
 }
 
-/** Among the long readers. Returns a function that frees the place. */
-async function enter(pool: Pool, tenant: string): Promise<() => void> {
-  const places = readerSlotsOf.get(pool) ?? newReaderSlots(pool)
-  readerSlotsOf.set(pool, places)
-  const { held, waiting } = places
-  const mayEnter = (who: string): boolean => places.free > 0 && (held.get(who) ?? 0) < places.mostOfOne
+/** Waits for a slot. Returns a function that releases it. */
+async function acquireReaderSlot(pool: Pool, tenant: string): Promise<() => void> {
+  const slots = slotsOfPool.get(pool) ?? newReaderSlots(pool)
+  slotsOfPool.set(pool, slots)
+  const { held, waiting } = slots
+  const mayEnter = (who: string): boolean => slots.free > 0 && (held.get(who) ?? 0) < slots.maxOfTenant
   const occupy = (): void => {
-    places.free -= 1
+    slots.free -= 1
     held.set(tenant, (held.get(tenant) ?? 0) + 1)
   }
   const leave = (): void => {
-    places.free += 1
+    slots.free += 1
     const left = (held.get(tenant) ?? 1) - 1
     if (left === 0) held.delete(tenant)
     else held.set(tenant, left)
@@ -130,15 +133,15 @@ async function enter(pool: Pool, tenant: string): Promise<() => void> {
   }
   const timer = setTimeout(() => {
     waiting.splice(waiting.indexOf(here), 1)
-    reject(new DatabaseUnavailableError('too many long readings at once'))
-  }, placeWithinMs)
+    reject(new DatabaseUnavailableError('too many lists are followed at once'))
+  }, slotWithinMs)
   waiting.push(here)
   await promise
   clearTimeout(timer)
   return leave
 }
 
-/** Only for grouping: PostgreSQL decides whose data is read. */
+/** Returns the tenant id, only for grouping: PostgreSQL decides whose data is read. */
 export function tenantOf(assertion: string): string {
   return assertion.split('.')[2] ?? ''
 }

@@ -9,7 +9,7 @@ import { ownerRole } from './roles.ts'
 export interface MigrateOptions {
   readonly connectionString: string
   readonly schema: string
-  /** Files other than 000001_verb_noun.sql are ignored. */
+  /** Its .sql files must be named like 000001_verb_noun.sql. Other files are ignored. */
   readonly directory: string | URL
 }
 
@@ -17,7 +17,7 @@ export class MigrationRefusedError extends Error {
   override readonly name = 'MigrationRefusedError'
 }
 
-/** All other schemas need this one. */
+/** Apply these before the migrations of other schemas. */
 export const tenancyMigrations: MigrateOptions['directory'] = new URL('../migrations/', import.meta.url)
 
 // Longer than a concurrent start, but short for statements that queue behind a waiting migration.
@@ -25,8 +25,8 @@ const otherMigratorTimeout = '120s'
 const lockTimeout = '3s'
 
 /**
- * In order, each in its own transaction; safe to run concurrently. Rejects edited files, lower numbers, and databases
- * of other releases.
+ * Applies new files in order, each in its own transaction. Safe to run concurrently. Rejects edited files, lower numbers,
+ * and databases of other releases.
  */
 export async function migrate(options: MigrateOptions): Promise<{ applied: string[] }> {
   const files = await readMigrations(options.directory)

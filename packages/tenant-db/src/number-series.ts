@@ -11,7 +11,7 @@ export interface NumberSeries {
   add(wanted: number): Statement
 }
 
-/** No free number, or all are locked. Add numbers and retry. */
+/** All numbers are taken or locked. Add numbers and retry. */
 export class NoFreeNumberError extends Error {
   readonly series: NumberSeries
   readonly wanted: number
@@ -70,13 +70,13 @@ export function createNumberSeries({
   }
 }
 
-/** Concurrent transactions may take the new numbers. */
+/** Many, because concurrent transactions may take the new numbers. */
 const mostTries = 50
 
 /** Adds numbers in their own transaction and retries the write, so that no write locks the tenant's counter. */
 export function withNumberSeries(db: TenantDb): TenantDb {
   const adding = new Map<string, Promise<unknown>>()
-  // Its client may leave while other requests wait.
+  // Keeps only the assertion: the first client may disconnect while others wait.
   const add = async ({ assertion }: TenantAssertion, { series, wanted }: NoFreeNumberError): Promise<void> => {
     const key = `${tenantOf(assertion)} ${series.name}`
     const running = adding.get(key)

@@ -11,13 +11,13 @@ export interface PoolOptions {
   readonly applicationName: string
 }
 
-// To notice a changed address and to free session memory.
+// Connections are renewed to notice a changed address and to free session memory.
 const maxLifetimeSeconds = 1800
 const idleTimeoutMs = 30_000
 
-const lost = new WeakMap<object, Error>()
+const lossErrors = new WeakMap<object, Error>()
 const altered = new WeakSet<object>()
-const severalOf = new WeakMap<Pool, Servers>()
+const serversOf = new WeakMap<Pool, Servers>()
 
 /** Connections that fail while idle are dropped. */
 export function openPool(options: PoolOptions): Pool {
@@ -36,12 +36,12 @@ export function openPool(options: PoolOptions): Pool {
   pool.on('error', () => undefined)
   // The pool does not listen to borrowed connections, and an unhandled error would end the process.
   pool.on('connect', (client) => {
-    client.on('error', (error) => lost.set(client, error))
+    client.on('error', (error) => lossErrors.set(client, error))
     // Settings can change how values and names are read. Decision 0008 says why pg's undocumented event is used.
     client.connection.on('parameterStatus', () => altered.add(client))
   })
   if (servers.count > 1) {
-    severalOf.set(pool, servers)
+    serversOf.set(pool, servers)
     leaveFormerServer(pool, servers)
   }
   return pool
@@ -55,7 +55,7 @@ function leaveFormerServer(pool: Pool, servers: Servers): void {
   pool.on('remove', (client) => void opened.delete(client))
   pool.on('connect', (client) => {
     for (const other of opened) {
-      if (servers.areTogether(client, other)) continue
+      if (servers.haveSameServer(client, other)) continue
       if (lent.has(other)) altered.add(other)
       else socketOf(other).destroy()
     }
@@ -65,7 +65,7 @@ function leaveFormerServer(pool: Pool, servers: Servers): void {
 
 /** Every failure rejects with DatabaseUnavailableError. */
 export async function acquire(pool: Pool): Promise<PoolClient> {
-  const servers = severalOf.get(pool)
+  const servers = serversOf.get(pool)
   try {
     return servers === undefined ? await pool.connect() : await acquireFromAny(pool, servers)
   } catch (cause) {
@@ -99,9 +99,9 @@ async function acquireFromAny(pool: Pool, { count }: Servers): Promise<PoolClien
   }
 }
 
-/** Known before its statements are rejected. */
+/** Returns the error before the statements are rejected with it. */
 export function getLossError(client: PoolClient): Error | undefined {
-  return lost.get(client)
+  return lossErrors.get(client)
 }
 
 export function isAltered(client: PoolClient): boolean {

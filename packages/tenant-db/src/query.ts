@@ -47,7 +47,7 @@ export function createLimitedQuery<Row extends QueryResultRow>(
   return { query, excess: () => excess }
 }
 
-/** What pg documents and its types leave out. */
+/** pg documents `queryMode`, but its types lack it. */
 interface ExtendedConfig extends QueryConfig<unknown[]> {
   readonly queryMode?: 'extended'
 }

@@ -37,7 +37,7 @@ export const definerRoles: Readonly<Record<string, readonly string[]>> = {
 
 export type LoginRole = keyof typeof loginRoles
 
-/** For password rotations. It becomes the role when it logs in. */
+/** Second logins for password rotations. Each becomes the role when it logs in. */
 export const secondLogins = {
   keys: `${loginRoles.keys}_b`,
   findings: `${loginRoles.findings}_b`,
@@ -83,7 +83,7 @@ export const roleSettings: ReadonlyArray<readonly [role: string, settings: Reado
 
 export type GivenPasswords = { readonly [Role in LoginRole]?: string | undefined }
 
-/** Returns undefined closes the login. */
+/** Returns the password of each login. An undefined password closes the login. */
 export function loginPasswords({
   migrator,
   ...passwords
@@ -175,7 +175,7 @@ async function ensureSettings(client: Client, role: string, settings: Readonly<R
   for (const statement of settingsSql(role, settings)) await client.query(statement)
 }
 
-/** Or no password if undefined. */
+/** Whether the login has this password, or is closed if undefined. */
 type PasswordCheck = (role: string, password: string | undefined) => Promise<boolean>
 
 /** Superusers compare verifiers; others try to log in. */

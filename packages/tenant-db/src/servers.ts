@@ -10,7 +10,7 @@ export interface Servers {
   readonly count: number
   /** After a failure or if it is read-only, the next client tries the next server. */
   readonly Client: new (config?: ClientConfig) => Client
-  areTogether(one: Client, other: Client): boolean
+  haveSameServer(one: Client, other: Client): boolean
 }
 
 const sockets = new WeakMap<Client, Socket>()
@@ -91,7 +91,7 @@ export function openServers(connectionString: string): Servers {
   return {
     count: servers.length,
     Client: ServerClient,
-    areTogether: (one, other) => indexes.get(one) === indexes.get(other),
+    haveSameServer: (one, other) => indexes.get(one) === indexes.get(other),
   }
 }
 
@@ -125,7 +125,7 @@ function isRefusedLogin(error: unknown): boolean {
   return error instanceof DatabaseError && /^(?:28|3D)/.test(error.code ?? '')
 }
 
-/** A pooler may cache an old answer. */
+/** Queries the server, because a pooler may report cached parameters. */
 async function assertSuitable(client: Client, requires: DatabaseUrl['requires']): Promise<void> {
   const { rows } = await client.query<{ standby: boolean; read_only: boolean }>(
     `select pg_catalog.pg_is_in_recovery() as standby,

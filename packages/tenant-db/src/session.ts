@@ -11,7 +11,7 @@ export interface Statement {
   readonly text: string
   readonly values: readonly unknown[]
   readonly name?: string
-  /** One generic plan fits all values, which avoids planning of cursors. Not for filters such as `$1 is null or …`. */
+  /** Uses one generic plan for all values, so that pages are planned once. Not for filters such as `$1 is null or …`. */
   readonly plannedOnce?: boolean
   /** Larger results reject with ResultTooLargeError. */
   readonly maxBytes?: number
@@ -29,7 +29,7 @@ export interface Tx {
   execute(statement: Statement): Promise<number>
 }
 
-/** Text and name for tracing, never parameters. A listener may set `ended`. */
+/** For tracing: text and name, never parameters. A listener may set `ended`. */
 const statements = channel('postern:statement')
 
 interface StatementMessage {
@@ -74,7 +74,7 @@ function toPrepared(name: string, text: string): SentStatement {
   return { name, text, values: [] }
 }
 
-// in_failed_sql_transaction: caused by an earlier statement.
+// in_failed_sql_transaction: an earlier statement failed.
 const consequence = '25P02'
 
 // After these errors, a rollback makes the connection usable. After any other error it is closed.
@@ -103,13 +103,13 @@ export class Session implements Tx {
   #ended = false
   #assertion: string | undefined
   #plansOnce = false
-  #odd = false
-  #mayHaveLeftSomething = false
+  #hasUnusualError = false
+  #mayHaveLeftState = false
   #timedOut = false
   #outstanding = 0
   #timer: NodeJS.Timeout | undefined
   #firstFailure: unknown
-  #notBegun: unknown
+  #beginError: unknown
   #issued = 0
 
   constructor(
@@ -123,8 +123,8 @@ export class Session implements Tx {
     this.#onReturn = onReturn
   }
 
-  /** In one write, unless the connection uses TLS. */
-  together<T>(issue: () => T): T {
+  /** Sends the statements that `issue` issues in one write, unless the connection uses TLS. */
+  pipeline<T>(issue: () => T): T {
     const socket = socketOf(this.#client)
     this.#issued = 0
     socket.cork()
@@ -138,7 +138,7 @@ export class Session implements Tx {
 
   begin(how: keyof typeof begins, assertion: string): void {
     // A failure appears in every later statement and in the response to COMMIT.
-    this.#send(begins[how], (error) => (this.#notBegun = error))
+    this.#send(begins[how], (error) => (this.#beginError = error))
     this.#assertion = assertion
   }
 
@@ -156,13 +156,13 @@ export class Session implements Tx {
     return this.#promise(command === 'commit' ? commit : rollback, (result) => result.command)
   }
 
-  /** A statement failed without PostgreSQL's knowledge, so a COMMIT would be wrong. */
-  get isOdd(): boolean {
-    return this.#odd
+  /** PostgreSQL may not know of the error, so a COMMIT could succeed wrongly. */
+  get hasUnusualError(): boolean {
+    return this.#hasUnusualError
   }
 
   /** Rejects if the connection is lost while `answer` waits for something else. */
-  async orLost<T>(answer: Promise<T>): Promise<T> {
+  async rejectIfLost<T>(answer: Promise<T>): Promise<T> {
     const connectionLost = Promise.withResolvers<never>()
     const reject = (error: Error): void => connectionLost.reject(this.#translate(error))
     this.#client.once('error', reject)
@@ -174,9 +174,9 @@ export class Session implements Tx {
   }
 
   /** Returns the original failure if `error` is only its consequence. */
-  reason(error: unknown): unknown {
+  findRootError(error: unknown): unknown {
     // After a failed BEGIN, later failures are meaningless.
-    if (this.#notBegun !== undefined && this.#notBegun !== null) return toBeginError(this.#notBegun)
+    if (this.#beginError !== undefined && this.#beginError !== null) return toBeginError(this.#beginError)
     const isConsequence = error === undefined || (error instanceof DatabaseError && error.code === consequence)
     if (!isConsequence) return error
     return this.#firstFailure ?? error ?? new DatabaseUnavailableError('the transaction was rolled back')
@@ -185,19 +185,19 @@ export class Session implements Tx {
   /** Closes the connection unless its state is known to be good. */
   release(): void {
     this.#ended = true
-    const isWell =
-      !this.#odd &&
-      !this.#mayHaveLeftSomething &&
+    const isReusable =
+      !this.#hasUnusualError &&
+      !this.#mayHaveLeftState &&
       !isAltered(this.#client) &&
       this.#outstanding === 0 &&
       getLossError(this.#client) === undefined &&
       this.#client.getTransactionStatus() === 'I'
-    if (isWell) this.#client.release()
+    if (isReusable) this.#client.release()
     else destroy(this.#client)
     this.#onReturn?.()
   }
 
-  #issue<Row extends QueryResultRow, T>(statement: Statement, take: (result: QueryResult<Row>) => T): Promise<T> {
+  #issue<Row extends QueryResultRow, T>(statement: Statement, convert: (result: QueryResult<Row>) => T): Promise<T> {
     if (this.#ended) {
       return Promise.reject(
         new Error('a statement was issued after its transaction: in a read, issue all of them at once'),
@@ -206,7 +206,7 @@ export class Session implements Tx {
     this.#issued += 1
     const { text, values, name, plannedOnce = false, maxBytes } = statement
     this.#prepare(plannedOnce)
-    return this.#promise<Row, T>({ text, values, ...(name === undefined ? {} : { name }) }, take, maxBytes)
+    return this.#promise<Row, T>({ text, values, ...(name === undefined ? {} : { name }) }, convert, maxBytes)
   }
 
   #prepare(plansOnce: boolean): void {
@@ -221,13 +221,13 @@ export class Session implements Tx {
 
   #promise<Row extends QueryResultRow, T>(
     statement: SentStatement,
-    take: (result: QueryResult<Row>) => T,
+    convert: (result: QueryResult<Row>) => T,
     maxBytes?: number,
   ): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>()
     const onResult = (error: unknown, result?: QueryResult<Row>): void => {
       if (result === undefined) reject(error)
-      else resolve(take(result))
+      else resolve(convert(result))
     }
     this.#send<Row>(statement, onResult, maxBytes)
     promise.catch(ignore)
@@ -254,7 +254,7 @@ export class Session implements Tx {
       if (error !== undefined) settle(this.#failed(error))
       else if (why !== undefined) settle(this.#excessError(why, maxBytes))
       else {
-        this.#watch(statement, result?.command)
+        this.#recordCommand(statement, result?.command)
         settle(undefined, result)
       }
     }
@@ -276,18 +276,18 @@ export class Session implements Tx {
     return new ResultTooLargeError(`the rows are more than ${maxBytes} bytes`)
   }
 
-  #watch({ text }: SentStatement, command: string | undefined): void {
+  #recordCommand({ text }: SentStatement, command: string | undefined): void {
     if (command !== undefined && ordinaryCommands.has(command)) return
     if (command === 'SET' && text.startsWith('set local ')) return
-    this.#mayHaveLeftSomething = true
+    this.#mayHaveLeftState = true
   }
 
   #failed(error: unknown): unknown {
     // Statements prepared by a DO block survive its failure.
-    if (error instanceof DatabaseError && error.where?.includes('inline_code_block')) this.#mayHaveLeftSomething = true
+    if (error instanceof DatabaseError && error.where?.includes('inline_code_block')) this.#mayHaveLeftState = true
     const translated = this.#translate(error)
     this.#firstFailure ??= translated
-    if (!isOrdinary(translated)) this.#odd = true
+    if (!isOrdinary(translated)) this.#hasUnusualError = true
     return translated
   }
 
@@ -301,10 +301,10 @@ export class Session implements Tx {
 
   #startWaiting(): void {
     this.#outstanding += 1
-    this.#timer ??= setTimeout(this.#breakOff, this.#timeoutMs)
+    this.#timer ??= setTimeout(this.#onTimeout, this.#timeoutMs)
   }
 
-  readonly #breakOff = (): void => {
+  readonly #onTimeout = (): void => {
     this.#timedOut = true
     socketOf(this.#client).destroy()
   }
@@ -313,7 +313,7 @@ export class Session implements Tx {
   #waitForAll(count: number): void {
     if (this.#timer === undefined || count < 2) return
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(this.#breakOff, count * this.#timeoutMs)
+    this.#timer = setTimeout(this.#onTimeout, count * this.#timeoutMs)
   }
 
   #stopWaiting(): void {
@@ -329,7 +329,7 @@ export class Session implements Tx {
 
 function ignore(): void {}
 
-/** A standby rejects transactions that write. */
+/** A standby, for example, rejects transactions that write. */
 function toBeginError(error: unknown): unknown {
   if (sqlError(error).kind !== 'other') return error
   return new DatabaseUnavailableError('the database begins no transaction', { cause: error })

@@ -71,7 +71,6 @@ export function sqlError(error: unknown): SqlError {
   }
 }
 
-/** The first two characters are the class (except 57014 and similar). */
 function kindOfClass(sqlState: string): SqlErrorKind {
   return ['08', '53', '57'].includes(sqlState.slice(0, 2)) ? 'unavailable' : 'other'
 }

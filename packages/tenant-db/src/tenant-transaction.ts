@@ -20,7 +20,7 @@ export interface TenantAssertion {
   readonly share?: RowBudget | undefined
 }
 
-/** One tenant at a time. `sqlError` classifies failures. */
+/** Runs transactions of one tenant. `sqlError` classifies failures. */
 export interface TenantDb {
   /**
    * One READ ONLY transaction in one round trip, with all statements that `fn` issues before its first await. Later
@@ -63,7 +63,7 @@ export interface TenantDbOptions extends PoolOptions {
   }
 }
 
-/** The wait for a connection in connect timeouts, because writers of one tenant wait for each other. */
+/** Writers of one tenant wait for each other, so the wait for a connection is longer than its opening. */
 const waitsPerConnect = 5
 
 /** Connects on first use. */
@@ -72,7 +72,7 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
   const { queryTimeoutMs, observer } = options
   const connections: Connections = {
     pool,
-    places: createConnectionSlots(options.maxConnections, waitsPerConnect * options.connectTimeoutMs),
+    slots: createConnectionSlots(options.maxConnections, waitsPerConnect * options.connectTimeoutMs),
     timeoutMs: queryTimeoutMs,
     connectAttempts: options.connectAttempts ?? 1,
   }
@@ -82,11 +82,11 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
     observer?.failed(sqlError(error).kind)
     throw error
   }
-  const noteOf =
+  const recordFailureOf =
     (tenant: TenantAssertion) =>
     (error: unknown): never => {
       // Single expired assertions come from slow uploads, many from replays.
-      const isLate = sqlError(error).kind === 'assertion' && (endOf(tenant) ?? Infinity) <= Date.now()
+      const isLate = sqlError(error).kind === 'assertion' && (expiryOf(tenant) ?? Infinity) <= Date.now()
       if (!isLate) return recordAndThrow(error)
       observer?.failed('late')
       throw error
@@ -94,15 +94,15 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
   const stats = (): ReturnType<TenantDb['stats']> => ({
     total: pool.totalCount,
     idle: pool.idleCount,
-    waiting: pool.waitingCount + connections.places.waiting,
+    waiting: pool.waitingCount + connections.slots.waiting,
   })
   observer?.opened(options.maxConnections, stats)
   return {
-    read: (tenant, fn) => read(connections, tenant, fn).catch(noteOf(tenant)),
-    write: (tenant, fn) => write(connections, tenant, fn).catch(noteOf(tenant)),
+    read: (tenant, fn) => read(connections, tenant, fn).catch(recordFailureOf(tenant)),
+    write: (tenant, fn) => write(connections, tenant, fn).catch(recordFailureOf(tenant)),
     follow: (tenant, list, size) =>
-      mapStreamErrors(follow(pool, queryTimeoutMs, tenant.assertion, list, size), noteOf(tenant)),
-    // Cleared, in case a statement left a setting in the session.
+      mapStreamErrors(follow(pool, queryTimeoutMs, tenant.assertion, list, size), recordFailureOf(tenant)),
+    // Overwrites an assertion that a statement may have left in the session.
     system: (fn) => write(connections, { assertion: '' }, fn).catch(recordAndThrow),
     ping: (schema) => ping(pool, queryTimeoutMs, schema),
     databaseId: async () => await readDatabaseId(pool, queryTimeoutMs),
@@ -120,8 +120,8 @@ export function rejectOnOutage(db: TenantDb, refusal: (cause: unknown, access: '
     (tenant: TenantAssertion, access: 'read' | 'write' = 'read') =>
     (error: unknown): never => {
       const { kind } = sqlError(error)
-      const isDoubted = kind === 'assertion' && endOf(tenant) !== undefined
-      if (isDoubted || kind === 'unavailable' || kind === 'timeout' || kind === 'serialization')
+      const isRejectedAssertion = kind === 'assertion' && expiryOf(tenant) !== undefined
+      if (isRejectedAssertion || kind === 'unavailable' || kind === 'timeout' || kind === 'serialization')
         throw refusal(error, access)
       throw error
     }
@@ -135,17 +135,17 @@ export function rejectOnOutage(db: TenantDb, refusal: (cause: unknown, access: '
 
 /** Treats the rejection of an unexpired assertion (by `now`, epoch ms) as an outage. */
 export function withRejectionsAsOutage(db: TenantDb, now: () => number): TenantDb {
-  const doubt =
+  const asOutage =
     (tenant: TenantAssertion) =>
     (error: unknown): never => {
-      if (sqlError(error).kind !== 'assertion' || (endOf(tenant) ?? 0) <= now()) throw error
+      if (sqlError(error).kind !== 'assertion' || (expiryOf(tenant) ?? 0) <= now()) throw error
       throw new DatabaseUnavailableError('PostgreSQL rejected an assertion that has not expired', { cause: error })
     }
   return {
     ...db,
-    read: async (tenant, fn) => await db.read(tenant, fn).catch(doubt(tenant)),
-    write: async (tenant, fn) => await db.write(tenant, fn).catch(doubt(tenant)),
-    follow: (tenant, list, size) => mapStreamErrors(db.follow(tenant, list, size), doubt(tenant)),
+    read: async (tenant, fn) => await db.read(tenant, fn).catch(asOutage(tenant)),
+    write: async (tenant, fn) => await db.write(tenant, fn).catch(asOutage(tenant)),
+    follow: (tenant, list, size) => mapStreamErrors(db.follow(tenant, list, size), asOutage(tenant)),
   }
 }
 
@@ -161,7 +161,7 @@ async function* mapStreamErrors<Item>(
 }
 
 /** Epoch ms; undefined if the assertion is invalid. */
-function endOf({ assertion }: TenantAssertion): number | undefined {
+function expiryOf({ assertion }: TenantAssertion): number | undefined {
   const [version, , , seconds = ''] = assertion.split('.')
   return version === 'v1' && /^\d+$/.test(seconds) ? Number(seconds) * 1000 : undefined
 }
@@ -171,7 +171,7 @@ const readOnly = '25006'
 
 interface Connections {
   readonly pool: Pool
-  readonly places: ConnectionSlots
+  readonly slots: ConnectionSlots
   readonly timeoutMs: number
   readonly connectAttempts: number
 }
@@ -181,19 +181,19 @@ async function openSession(
   { assertion, share }: TenantAssertion,
   access: Access,
 ): Promise<Session> {
-  const { places, timeoutMs } = connections
+  const { slots, timeoutMs } = connections
   const tenant = tenantOf(assertion)
-  await places.enter(tenant, access)
-  const onReturn = (): void => places.leave(tenant, access)
+  await slots.enter(tenant, access)
+  const onReturn = (): void => slots.leave(tenant, access)
   try {
-    return new Session(await acquirePatiently(connections), timeoutMs, { budget: share, onReturn })
+    return new Session(await acquireWithRetries(connections), timeoutMs, { budget: share, onReturn })
   } catch (error) {
     onReturn()
     throw error
   }
 }
 
-async function acquirePatiently({ pool, connectAttempts }: Connections): Promise<PoolClient> {
+async function acquireWithRetries({ pool, connectAttempts }: Connections): Promise<PoolClient> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await acquire(pool)
@@ -209,7 +209,7 @@ type Work<T> = (tx: Tx) => Promise<T>
 async function read<T>(connections: Connections, tenant: TenantAssertion, work: Work<T>): Promise<T> {
   const { assertion } = tenant
   const session = await openSession(connections, tenant, 'read')
-  const { answer, ending } = session.together(() => {
+  const { answer, ending } = session.pipeline(() => {
     session.begin('read', assertion)
     return { answer: start(work, session), ending: session.end('commit') }
   })
@@ -218,10 +218,10 @@ async function read<T>(connections: Connections, tenant: TenantAssertion, work: 
   const command = await ending.catch(() => 'lost').finally(() => session.release())
   try {
     const value = await answer
-    if (session.isOdd || command !== 'COMMIT') throw session.reason(undefined)
+    if (session.hasUnusualError || command !== 'COMMIT') throw session.findRootError(undefined)
     return value
   } catch (error) {
-    throw session.reason(error)
+    throw session.findRootError(error)
   }
 }
 
@@ -229,18 +229,18 @@ async function write<T>(connections: Connections, tenant: TenantAssertion, work:
   const { assertion } = tenant
   const session = await openSession(connections, tenant, 'write')
   try {
-    const answer = session.together(() => {
+    const answer = session.pipeline(() => {
       session.begin('write', assertion)
       return start(work, session)
     })
-    const value = await session.orLost(answer)
+    const value = await session.rejectIfLost(answer)
     // PostgreSQL answers the commit of a failed transaction with ROLLBACK, not with an error.
-    if (session.isOdd || (await session.end('commit')) !== 'COMMIT') throw session.reason(undefined)
+    if (session.hasUnusualError || (await session.end('commit')) !== 'COMMIT') throw session.findRootError(undefined)
     return value
   } catch (error) {
     // After a failing rollback, closing the connection rolls back.
     await session.end('rollback').catch(() => undefined)
-    const reason = session.reason(error)
+    const reason = session.findRootError(error)
     // The next connection may reach another server.
     if (sqlError(reason).sqlState === readOnly)
       throw new DatabaseUnavailableError('the database is read-only', { cause: reason })

@@ -162,7 +162,7 @@ describe('the connections of a pool', () => {
     await vi.advanceTimersByTimeAsync(5000)
     const failure = await late
     expect(failure).toBeInstanceOf(DatabaseUnavailableError)
-    expect(failure).toMatchObject({ message: 'too many long readings at once' })
+    expect(failure).toMatchObject({ message: 'too many lists are followed at once' })
     // A caller that gave up takes no place.
     await first.return(undefined)
     expect((await inTime).done).toBe(false)

@@ -168,7 +168,7 @@ describe('pipelined statements', () => {
     const { assertion } = tables.mint(tenantId)
     const insert = sql('insert into probe.parent (tenant_id, name) values ($1, $2)', tenantId, 'without a transaction')
     const write = (session: Session) =>
-      session.together(() => {
+      session.pipeline(() => {
         session.begin('write', assertion)
         return [session.execute(insert), session.end('rollback')]
       })
@@ -181,7 +181,7 @@ describe('pipelined statements', () => {
       const session = new Session(client, 10_000)
       const [inserted] = await Promise.allSettled(write(session))
       expect(inserted).toMatchObject({ status: 'rejected', reason: { code: '28000' } })
-      expect(session.reason(undefined)).toBeInstanceOf(DatabaseUnavailableError)
+      expect(session.findRootError(undefined)).toBeInstanceOf(DatabaseUnavailableError)
       session.release()
       expect(await names(await openWarm(), tables.mint(tenantId))).not.toContain('without a transaction')
     } finally {

@@ -61,7 +61,7 @@ describe('a session that waits for a response', () => {
   ])('gives %d concurrent statements %d ms in total', (count, ms) => {
     const client = new FakeClient()
     const session = client.session()
-    session.together(() => {
+    session.pipeline(() => {
       session.begin('read', 'v1.a')
       for (let one = 0; one < count; one += 1) void session.execute(sql('select 1'))
     })
@@ -74,14 +74,14 @@ describe('a session that waits for a response', () => {
   test('gives BEGIN the time of one response', () => {
     const client = new FakeClient()
     const session = client.session()
-    session.together(() => session.begin('read', 'v1.a'))
+    session.pipeline(() => session.begin('read', 'v1.a'))
     vi.advanceTimersByTime(999)
     expect(client.isDestroyed).toBe(false)
   })
 
   test('does not wait if all concurrent statements have responses', () => {
     const session = new FakeClient(() => ({ command: 'SELECT' })).session()
-    session.together(() => {
+    session.pipeline(() => {
       for (const name of ['one', 'other']) void session.execute({ ...sql('select 1'), name })
     })
     expect(vi.getTimerCount()).toBe(0)
@@ -126,7 +126,7 @@ describe('a session without a started transaction', () => {
       const session = client.session()
       session.begin('read', '')
       client.asked[0]?.answer(stateOf(state))
-      const reason = session.reason(stateOf('28000'))
+      const reason = session.findRootError(stateOf('28000'))
       expect(reason).toBeInstanceOf(DatabaseUnavailableError)
       expect(reason).toMatchObject({ message: 'the database begins no transaction', cause: { code: state } })
     }
@@ -137,7 +137,7 @@ describe('a session without a started transaction', () => {
     const session = client.session()
     session.begin('read', '')
     client.asked[0]?.answer(stateOf('57P01'))
-    expect(session.reason(undefined)).toMatchObject({ code: '57P01' })
+    expect(session.findRootError(undefined)).toMatchObject({ code: '57P01' })
   })
 
   test('differs from one with a started transaction', () => {
@@ -145,7 +145,7 @@ describe('a session without a started transaction', () => {
     const session = client.session()
     session.begin('read', '')
     client.answer(0, { command: 'BEGIN' })
-    expect(session.reason(stateOf('42P01'))).toMatchObject({ code: '42P01' })
+    expect(session.findRootError(stateOf('42P01'))).toMatchObject({ code: '42P01' })
   })
 })
 
@@ -153,7 +153,7 @@ describe('concurrent statements', () => {
   test('are written to the socket at once, after the last one', () => {
     const client = new FakeClient()
     const session = client.session()
-    const issued = session.together(() => {
+    const issued = session.pipeline(() => {
       session.begin('write', 'v1.a')
       void session.execute(sql('select 1'))
       return 'issued'
@@ -173,7 +173,7 @@ describe('concurrent statements', () => {
       void session.execute(sql('select 1'))
       throw new Error('thrown')
     }
-    expect(() => session.together(throwing)).toThrow('thrown')
+    expect(() => session.pipeline(throwing)).toThrow('thrown')
     void session.execute(sql('select 2'))
     expect(client.traffic).toEqual(['cork', 'select 1', 'uncork', 'select 2'])
   })
@@ -205,9 +205,9 @@ describe('a caller that waits for something else', () => {
   test('is rejected if the connection is lost, but not afterwards', async () => {
     const client = new FakeClient()
     const session = client.session()
-    expect(await session.orLost(Promise.resolve('there'))).toBe('there')
+    expect(await session.rejectIfLost(Promise.resolve('there'))).toBe('there')
     expect(client.listenerCount('error')).toBe(0)
-    const waiting = session.orLost(new Promise<never>(() => undefined))
+    const waiting = session.rejectIfLost(new Promise<never>(() => undefined))
     client.emit('error', new Error('reset'))
     await expect(waiting).rejects.toThrow('reset')
     expect(client.listenerCount('error')).toBe(0)
@@ -222,15 +222,15 @@ describe('the reason of a failed transaction', () => {
     client.asked[0]?.answer(stateOf('22012'))
     client.asked[1]?.answer(stateOf('25P02'))
     expect((await Promise.allSettled(all)).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
-    expect(session.reason(stateOf('25P02'))).toMatchObject({ code: '22012' })
-    expect(session.reason(undefined)).toMatchObject({ code: '22012' })
-    expect(session.reason(stateOf('23505'))).toMatchObject({ code: '23505' })
+    expect(session.findRootError(stateOf('25P02'))).toMatchObject({ code: '22012' })
+    expect(session.findRootError(undefined)).toMatchObject({ code: '22012' })
+    expect(session.findRootError(stateOf('23505'))).toMatchObject({ code: '23505' })
     const ours = Object.assign(new Error('ours'), { code: '25P02' })
-    expect(session.reason(ours)).toBe(ours)
+    expect(session.findRootError(ours)).toBe(ours)
   })
 
   test('is the rollback if there is no other', () => {
-    const reason = new FakeClient().session().reason(undefined)
+    const reason = new FakeClient().session().findRootError(undefined)
     expect(reason).toBeInstanceOf(DatabaseUnavailableError)
     expect(reason).toMatchObject({ message: 'the transaction was rolled back' })
   })
@@ -276,7 +276,7 @@ describe('a connection is returned to the pool', () => {
     client.asked[0]?.answer(failure)
     expect(await asked).toBe('failed')
     session.release()
-    expect([session.isOdd, client.isDestroyed]).toEqual([isDestroyed, isDestroyed])
+    expect([session.hasUnusualError, client.isDestroyed]).toEqual([isDestroyed, isDestroyed])
   })
 
   test('and accepts no further statements', async () => {
