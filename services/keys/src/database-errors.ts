@@ -1,4 +1,4 @@
-import { databaseUnavailable, problem } from '@postern/service-kit'
+import { ProblemError, databaseUnavailable, problem } from '@postern/service-kit'
 import { type TenantDb, sqlError } from '@postern/tenant-db'
 
 /** PostgreSQL did not confirm whether it committed. */
@@ -29,6 +29,11 @@ export function mapDatabaseErrors(db: TenantDb): TenantDb {
     close: async () => await db.close(),
     stats: () => db.stats(),
   }
+}
+
+/** Whether PostgreSQL could not be reached, also if `mapDatabaseErrors` mapped the error. */
+export function isDatabaseUnavailable(error: unknown): boolean {
+  return sqlError(error instanceof ProblemError ? error.cause : error).kind === 'unavailable'
 }
 
 async function* mapStreamErrors<T>(batches: AsyncIterable<T>): AsyncGenerator<T> {

@@ -3,6 +3,7 @@ import type { TenantDb } from '@postern/tenant-db'
 import { Gauge } from '@prometheus-io/client'
 import { startOverlaps } from './api-key/pending-overlap.ts'
 import { maintainAuditEvents, recordExpired } from './audit-feed/store.ts'
+import { isDatabaseUnavailable } from './database-errors.ts'
 import { recordExpiring, reviewKeys } from './health/store.ts'
 import type { LeakReports } from './leak/reports.ts'
 import { scopesOfRoutes } from './right-sizing/right-size.ts'
@@ -15,13 +16,13 @@ import { pruneSignIns } from './sign-in/store.ts'
 import { recordPendingDenials, pruneUses } from './usage/store.ts'
 
 const maxRows = 5000
-/** Short transactions: a review locks what a change of the key waits for. */
-const reviewedAtOnce = 200
-/** Idle keys are looked for less often, because a short limit looks at every key. */
+/** Few, because changes of a key wait while its review has the lock. */
+const reviewBatch = 200
+/** Seldom, because a short limit reads every key. */
 const idleEveryMs = 600_000
-const maxReviews = 50_000 / reviewedAtOnce
+const maxReviews = 50_000 / reviewBatch
 
-/** Prunes the log and old counts, writes events for counted denials, and enforces reported leaks again. */
+/** Does periodic work: retries leaked keys, prunes logs and counts, records due events, and reviews the health of keys. */
 export function startHousekeeping({
   db,
   enforcer,
@@ -54,6 +55,34 @@ export function startHousekeeping({
   let hasSetRoutes = false
   let idleSeenAt = Number.NEGATIVE_INFINITY
 
+  /** In this order. If one fails, the others still run, unless PostgreSQL is unavailable. */
+  const operations: Readonly<Record<string, () => Promise<unknown>>> = {
+    watch_usage: async () => await db.system(watchUsage),
+    set_routes: async () => {
+      if (!hasSetRoutes) await db.system(async (tx) => await setRoutes(tx, scopesOfRoutes))
+      hasSetRoutes = true
+    },
+    prune_log: async () => logEntries.set(await log.prune()),
+    record_denials: async () => await db.system(async (tx) => await recordPendingDenials(tx, maxRows)),
+    prune_uses: async () => await db.system(async (tx) => await pruneUses(tx, maxRows)),
+    prune_sign_ins: async () => await db.system(async (tx) => await pruneSignIns(tx, maxRows)),
+    start_overlaps: async () => await startOverlaps({ db, enforcer, logger }),
+    record_expiring: async () => await db.system(recordExpiring),
+    revoke_idle_keys: async () => {
+      if (now() - idleSeenAt < idleEveryMs) return
+      await db.system(recordIdle)
+      await revokeIdleKeys({ db, enforcer, logger })
+      idleSeenAt = now()
+    },
+    record_expired: async () => await db.system(async (tx) => await recordExpired(tx, maxRows)),
+    maintain_audit_events: async () => await db.system(async (tx) => await maintainAuditEvents(tx, maxRows)),
+    review_keys: async () => {
+      for (let left = maxReviews; left > 0; left -= 1) {
+        if (!(await db.system(async (tx) => await reviewKeys(tx, reviewBatch)))) return
+      }
+    },
+  }
+
   async function run(): Promise<void> {
     try {
       leases.set(await db.system(countLeases))
@@ -64,27 +93,13 @@ export function startHousekeeping({
       return
     }
     await leaks.retry()
-    try {
-      await db.system(watchUsage)
-      if (!hasSetRoutes) await db.system(async (tx) => await setRoutes(tx, scopesOfRoutes))
-      hasSetRoutes = true
-      logEntries.set(await log.prune())
-      await db.system(async (tx) => await recordPendingDenials(tx, maxRows))
-      await db.system(async (tx) => await pruneUses(tx, maxRows))
-      await db.system(async (tx) => await pruneSignIns(tx, maxRows))
-      await startOverlaps({ db, enforcer, logger })
-      await db.system(recordExpiring)
-      if (now() - idleSeenAt >= idleEveryMs) {
-        await db.system(recordIdle)
-        await revokeIdleKeys({ db, enforcer, logger })
-        idleSeenAt = now()
+    for (const [operation, work] of Object.entries(operations)) {
+      try {
+        await work()
+      } catch (error) {
+        logger.warn({ event: 'housekeeping_failed', operation, err: error })
+        if (isDatabaseUnavailable(error)) return
       }
-      await db.system(async (tx) => await recordExpired(tx, maxRows))
-      await db.system(async (tx) => await maintainAuditEvents(tx, maxRows))
-      const review = async () => await db.system(async (tx) => await reviewKeys(tx, reviewedAtOnce))
-      for (let left = maxReviews; left > 0 && (await review()); left -= 1);
-    } catch (error) {
-      logger.warn({ event: 'housekeeping_failed', err: error })
     }
   }
 

@@ -1,7 +1,7 @@
 import { keepLogMs } from '@postern/contracts/internal'
 import { createTestDatabase } from '@postern/local-stack/testing'
 import { createLogger, createMetrics } from '@postern/service-kit'
-import { openTenantDb } from '@postern/tenant-db'
+import { type Statement, type TenantDb, openTenantDb } from '@postern/tenant-db'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startHousekeeping } from '../src/housekeeping.ts'
 import { pruneLog, renewLease } from '../src/revocation/store.ts'
@@ -41,6 +41,43 @@ test('the lease metric is 0 while PostgreSQL is unavailable', async () => {
   await db.close()
   await expect.poll(counted).toBe('0')
   await housekeeping.stop()
+})
+
+test('an operation that fails is named in the log and does not stop the others', async () => {
+  const db = open()
+  const [run, logged] = [new Set<string | undefined>(), new Array<string>()]
+  const check = (statement: Statement): Statement => {
+    run.add(statement.name)
+    if (statement.name === 'keys_note_pending_denials') throw new Error('this statement is broken')
+    return statement
+  }
+  const breaking: Pick<TenantDb, 'system'> = {
+    system: async (work) =>
+      await db.system(
+        async (tx) =>
+          await work({
+            query: async (statement) => await tx.query(check(statement)),
+            execute: async (statement) => await tx.execute(check(statement)),
+          }),
+      ),
+  }
+  const housekeeping = startHousekeeping({
+    db: breaking,
+    enforcer: { enforceKeys: async () => ({ at: new Date(), enforcement: null }) },
+    leaks: { retry: async () => undefined },
+    logger: createLogger({ service: 'keys', level: 'warn', write: (line) => void logged.push(line) }),
+    metrics: createMetrics('keys'),
+    everyMs: 5,
+  })
+  try {
+    await expect
+      .poll(() => [...run])
+      .toEqual(expect.arrayContaining(['keys_start_overlaps', 'keys_revoke_idle_keys', 'keys_review_keys']))
+    expect(logged.join('')).toContain('"operation":"record_denials"')
+  } finally {
+    await housekeeping.stop()
+    await db.close()
+  }
 })
 
 test('old entries of the log are deleted', async () => {
