@@ -9,6 +9,7 @@ export class CommitInDoubtError extends Error {
 /** Rejects with 503 problems if PostgreSQL is unreachable, too slow or deadlocked. Other errors pass unchanged. */
 export function mapDatabaseErrors(db: TenantDb): TenantDb {
   return {
+    ...db,
     read: async (tenant, work) => await db.read(tenant, work).catch((error: unknown) => refuse(error)),
     write: async (tenant, work) => {
       const state = { isCommitting: false }
@@ -18,16 +19,13 @@ export function mapDatabaseErrors(db: TenantDb): TenantDb {
         return value
       })
       return await writing.catch((error: unknown) => {
-        if (sqlError(error).sqlState === diskFull) throw databaseUnavailable(error, 'write')
+        const unavailable = databaseUnavailable(error, 'write')
+        if (unavailable.code === 'insufficient_storage') throw unavailable
         return refuse(error, state.isCommitting)
       })
     },
     follow: (tenant, list, size) => mapStreamErrors(db.follow(tenant, list, size)),
     system: async (work) => await db.system(work).catch((error: unknown) => refuse(error)),
-    ping: async (schema) => await db.ping(schema),
-    databaseId: async () => await db.databaseId(),
-    close: async () => await db.close(),
-    stats: () => db.stats(),
   }
 }
 
@@ -45,7 +43,8 @@ async function* mapStreamErrors<T>(batches: AsyncIterable<T>): AsyncGenerator<T>
 }
 
 /**
- * These fail only if the clock was set back or the policy changed between two statements; a retry reads the new values.
+ * Constraints that fail only if the clock was set back or the policy changed between two statements. A retry reads the
+ * new values.
  */
 const transientConstraints: ReadonlySet<string | undefined> = new Set([
   'api_key_created_now',
@@ -55,8 +54,6 @@ const transientConstraints: ReadonlySet<string | undefined> = new Set([
   'api_key_without_wildcards',
   'api_key_with_owner',
 ])
-
-const diskFull = '53100'
 
 /** `isCommitting`: the transaction failed during its commit. */
 function refuse(cause: unknown, isCommitting = false): never {

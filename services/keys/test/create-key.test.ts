@@ -79,7 +79,7 @@ describe('creating a key is rejected', () => {
       '/allowed_addresses',
     ],
     ['a field that keys do not have', { revoked_at: null }, '/revoked_at'],
-  ])('with the place to mend: %s', async (_what, wrong, pointer) => {
+  ])('with a pointer to the error: %s', async (_what, wrong, pointer) => {
     const admin = await newTenant(service)
     const answer = await service.call(admin, 'POST', path, { body: keyBody(wrong) })
     expect(answer.status).toBe(422)
@@ -232,6 +232,16 @@ describe('a new key', () => {
     })
     expect(answer.json).toMatchObject({ created_by: { type: 'operator', id: 'root' } })
   })
+})
+
+test.each(['53100', '53400'])('a write that a full database rejects with %s is answered with 507', async (state) => {
+  const { tenantId } = await newTenant(service)
+  const db = mapDatabaseErrors(service.asService)
+  const writing = db.write(
+    service.assertionOf(tenantId),
+    async (tx) => await tx.execute(sql(`do $$ begin raise exception 'full' using errcode = '${state}'; end $$`)),
+  )
+  await expect(writing).rejects.toMatchObject({ code: 'insufficient_storage' })
 })
 
 describe('the clock of the database', () => {
