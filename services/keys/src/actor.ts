@@ -1,7 +1,7 @@
 import { problem } from '@postern/service-kit'
 import type { TenantContext } from '@postern/signed-context'
 
-/** `label` is the actor's name at that time. */
+/** Who did something. `label` is the actor's name at that time. */
 export interface Actor {
   readonly type: string
   readonly id: string

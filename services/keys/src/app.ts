@@ -1,4 +1,5 @@
 import { type App, enableIdempotency } from '@postern/service-kit'
+import { rotationRoutes } from './api-key/rotation-routes.ts'
 import { apiKeyRoutes } from './api-key/routes.ts'
 import { feedRoutes } from './audit-feed/routes.ts'
 import { auditRoutes } from './audit/routes.ts'
@@ -19,6 +20,7 @@ import { usageRoutes } from './usage/routes.ts'
 export function buildApp(app: App, deps: Deps): void {
   enableIdempotency(app, deps.answers)
   apiKeyRoutes(app, deps)
+  rotationRoutes(app, deps)
   bulkRoutes(app, deps)
   explainRoutes(app, deps)
   findKeyRoutes(app, deps)

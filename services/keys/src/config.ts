@@ -16,7 +16,7 @@ export interface Config extends BaseConfig {
   readonly database: DatabaseConfig
   /** Without Redis, leases carry revocations within half a second. */
   readonly cache: KeyCacheOptions | undefined
-  /** Verify reports of GitHub's secret scanning. */
+  /** They verify reports of GitHub's secret scanning. Without them, reports get 404. */
   readonly githubKeys: GithubKeys | undefined
 }
 

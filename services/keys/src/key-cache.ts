@@ -6,7 +6,7 @@ import type { KeyRing } from '@postern/signed-context'
 import { observeRedis, openRedisClient, watchRedisClient } from '@postern/service-kit/redis'
 import { Counter } from '@prometheus-io/client'
 
-/** Shared by gateways. Calls return at once and failures are counted: leases carry what Redis loses. */
+/** The cache that gateways share. Calls return at once and failures are counted: leases carry what Redis loses. */
 export interface KeyCache {
   /** Stores a record or a tombstone, unless Redis has a later one. */
   store(record: KeyRecord): void
@@ -32,8 +32,8 @@ export function reasonOf(error: unknown): string {
   return 'code' in error && typeof error.code === 'string' ? error.code : error.name
 }
 
-const usualTimeoutMs = 50
-/** A frozen Redis must not collect commands in memory. */
+const defaultTimeoutMs = 50
+/** While Redis is frozen, commands must not collect in memory. */
 const pauseMs = 1000
 
 export interface KeyCacheOptions {
@@ -55,7 +55,7 @@ export function openKeyCache(
     labelNames: ['operation'],
     registers: [metrics],
   })
-  const { commandTimeoutMs = usualTimeoutMs } = options
+  const { commandTimeoutMs = defaultTimeoutMs } = options
   const redis = openRedisClient(options.url, { name: 'postern-keys', commandTimeoutMs })
   const health = watchRedisClient(redis, {
     use: 'cache',

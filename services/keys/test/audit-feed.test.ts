@@ -64,7 +64,7 @@ describe('who may read the feed', () => {
     expect(await seenBy(theirs)).toEqual([{ count: 2 }])
   })
 
-  test('no service can change or delete an event, or choose its place', async () => {
+  test('no service can change or delete an event, or choose its position', async () => {
     const admin = await newTenant(service)
     for (const text of [
       'update tenancy.audit_event set reason = null',
@@ -182,7 +182,7 @@ describe('each action is one event', () => {
 })
 
 describe('the order of the feed', () => {
-  test('a reader that continues behind its last event gets every event of concurrent writers once', async () => {
+  test('a reader that continues after its last event gets every event of concurrent writers once', async () => {
     const admin = await newTenant(service)
     const writers = Array.from({ length: 6 }, async () => {
       const ids: string[] = []
@@ -203,7 +203,7 @@ describe('the order of the feed', () => {
     expect(positions).toEqual(Array.from({ length: 91 }, (_, n) => n + 1))
   })
 
-  test('an event of a transaction that commits late comes behind those that were read before', async () => {
+  test('an event of a transaction that commits late comes after those that were read before', async () => {
     const admin = await newTenant(service)
     const insert = sql(
       `insert into tenancy.audit_event (tenant_id, category, action, actor_type, resource_type)

@@ -301,7 +301,7 @@ describe('keys whose overlap waits for the first use of the new key', () => {
     expect((await changed(admin, { action: 'revoke', ids, version: again.version })).changed).toBe(2)
   })
 
-  test('expire at the new time, which a later use of the new key moves to no later one', async () => {
+  test('expire at the new time, even if the new key is first used later', async () => {
     const admin = await newTenant(service)
     const { ids } = await someKeys(admin, 2)
     const successors = await Promise.all(ids.map(async (id) => await rotateAtFirstUse(admin, id)))
@@ -352,7 +352,7 @@ describe('keys whose overlap waits for the first use of the new key', () => {
 })
 
 describe('with a limit of the number of keys', () => {
-  test('several keys can be relabelled, reassigned and shortened by a tenant that is at it or beyond', async () => {
+  test('a tenant at or beyond the limit can relabel, reassign and shorten several keys', async () => {
     const admin = await newTenant(service)
     const { ids } = await someKeys(admin, 3)
     const owner = { type: 'team', name: 'SOC', contact: 'soc@harbourline.example' }

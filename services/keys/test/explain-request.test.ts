@@ -29,7 +29,7 @@ const outcomes = ({ steps }: Explanation) =>
 const known = ['target passed', 'state passed', 'expiry passed', 'tenant passed', 'address passed']
 
 describe('an explanation is rejected', () => {
-  test('for other roles, for keys of other tenants and for requests that are none', async () => {
+  test('for other roles, keys of other tenants and invalid requests', async () => {
     const [admin, other] = [await newTenant(service), await newTenant(service)]
     const { id } = await newKey(service, admin)
     expect((await ask({ ...admin, roles: ['auditor'] }, id)).status).toBe(403)
@@ -147,7 +147,7 @@ describe('without an address', () => {
     expect(await addressStep({})).toMatchObject({ outcome: 'passed' })
   })
 
-  test('the one that used the key last is checked, and named', async () => {
+  test('the address that used the key last is checked and named', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin, { allowed_addresses: ['203.0.113.0/24'] })
     expect(await explain(admin, id, { address: undefined })).toMatchObject({ decision: 'accepted', address: null })
@@ -204,7 +204,7 @@ describe('a refusal is found by its request id', () => {
     expect((await byId(admin, id)).status).toBe(200)
   })
 
-  test('with what happened, and what the present settings decide', async () => {
+  test('with what happened, and what the current settings decide', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     const explained = async () => explanationSchema.parse((await byId(admin, id)).json)

@@ -80,7 +80,7 @@ async function review(): Promise<void> {
 
 const inDays = (days: number) => encodeURIComponent(new Date(Date.now() + days * 86_400_000).toISOString())
 
-describe('a key needs a look', () => {
+describe('a key needs attention', () => {
   test.each<[HealthReason, object, string | undefined]>([
     ['never_used', calm, `created_at = now() - interval '25 hours'`],
     ['idle', calm, `created_at = now() - interval '89 days', last_used_at = now() - interval '91 days'`],

@@ -32,7 +32,7 @@ describe('listing keys is rejected', () => {
     },
   )
 
-  test.each(['limit', 'count', 'cursor'])('with %s twice, which is told so', async (name) => {
+  test.each(['limit', 'count', 'cursor'])('with %s twice, and the problem says so', async (name) => {
     const answer = await service.call(await newTenant(service), 'GET', `${path}?${name}=1&${name}=2`)
     expect(answer).toMatchObject({
       status: 400,

@@ -99,7 +99,7 @@ test('one person gets at most a hundred events a day for each outcome, and other
   })
 })
 
-test('what limits sign-ins is forgotten after two days, and the events are kept', async () => {
+test('counts that limit sign-ins are deleted after two days, and the events are kept', async () => {
   const admin = await newTenant(service)
   await report(signInOf(admin), signInOf(admin, { at: noon - 3 * 86_400_000 }))
   await service.asService.system(async (tx) => await pruneSignIns(tx, 100_000))

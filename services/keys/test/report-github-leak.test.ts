@@ -85,7 +85,7 @@ describe('a report is refused, and the key stays active', () => {
     expect((await post(text, good)).status).toBe(200)
   })
 
-  test('if its signed body is no list of matches, and the answer repeats no token', async () => {
+  test('if its signed body is not a list of matches, and the answer repeats no token', async () => {
     const { value } = generateKey()
     for (const body of ['{', '[]', '{}', `[{"token":"${value}"}]`, `[{"token":"${value}","type":7}]`]) {
       const { status, text } = await post(body, signedBy(github, body))

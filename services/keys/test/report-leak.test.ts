@@ -49,7 +49,7 @@ describe('a report is refused', () => {
     expect(await getKey(service, admin, id)).toMatchObject({ state: 'active' })
   })
 
-  test('without 1 to 100 whole keys, as a whole, and the answer repeats no value', async () => {
+  test('completely unless it has 1 to 100 whole keys, and the answer repeats no value', async () => {
     const admin = await newTenant(service)
     const { id, value } = await newKey(service, admin)
     const wrong = [

@@ -197,7 +197,7 @@ describe('an idle key is announced', () => {
     expect(await announcementsOf(admin)).toBe(5)
   })
 
-  test('as far as the rule is that long', async () => {
+  test('only with notice times that are shorter than the rule', async () => {
     const admin = await tenantWithRule(7)
     await keyUsed(admin, 1)
     await note()

@@ -204,7 +204,7 @@ describe('PostgreSQL rejects the widening of an active key by any role', () => {
     ['that lives longer than the tenant allows', { expires_at: `now() + interval '6 years'` }],
     ['without scopes', { scopes: `'{}'` }],
     ['with an unknown scope', { scopes: `'{read:everything}'` }],
-  ])('nor takes a new key %s', async (_what, wrong) => {
+  ])('and rejects a new key %s', async (_what, wrong) => {
     const { tenantId } = await newTenant(service)
     const insert = (given: object) => {
       const columns = Object.entries({ scopes: `'{*}'`, expires_at: `now() + interval '1 day'`, ...given })

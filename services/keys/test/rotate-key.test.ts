@@ -230,7 +230,7 @@ async function whileLocked<T>(keys: KeysUnderTest, statement: Statement, work: (
 const endOfLog = sql('select from keys.revocation_seq for update')
 
 describe('a rotation that fails', () => {
-  test('with nothing written is told so, and can be repeated', async () => {
+  test('says so if nothing was written, and can be repeated', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     const answer = await whileLocked(service, endOfLog, async () => {

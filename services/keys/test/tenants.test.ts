@@ -223,14 +223,14 @@ describe('the operator changes a tenant', () => {
   })
 
   test.each([
-    ['nothing', {}],
-    ['a limit of none', { key_limit: 0 }],
-    ['a limit in halves', { tenant_limit: 1.5 }],
-    ['a limit beyond all', { key_limit: 1_000_000_001 }],
-    ['no name', { name: ' ' }],
-    ['the slug', { slug: 'other' }],
-    ['the status', { status: 'suspended' }],
-  ])('and not by %s', async (_what, body) => {
+    ['an empty body', {}],
+    ['a limit of zero', { key_limit: 0 }],
+    ['a fractional limit', { tenant_limit: 1.5 }],
+    ['a limit above the maximum', { key_limit: 1_000_000_001 }],
+    ['a blank name', { name: ' ' }],
+    ['a new slug', { slug: 'other' }],
+    ['a new status', { status: 'suspended' }],
+  ])('but not with %s', async (_what, body) => {
     const { tenantId } = await newTenant(service)
     expect((await service.operate('POST', `${path}/${tenantId}`, { body })).status).toBe(422)
     expect((await lookUpTenant(tenantId)).record).toMatchObject({ tenantVersion: 1 })

@@ -37,7 +37,7 @@ export function isNarrowerOrEqualList(newList: readonly string[], oldList: reado
   if (newList.length === 0) return false
   const oldRanges = oldList.map(parseRange)
   return newList.every((text) => {
-    // A key with a range in an old form must remain editable.
+    // A key whose range has a deprecated form must stay editable.
     if (oldList.includes(text)) return true
     const range = parseRange(text)
     return range !== undefined && oldRanges.some((old) => old !== undefined && contains(old, range))
@@ -54,7 +54,7 @@ function parseRange(text: string): Range | undefined {
   const [addressText = '', prefixText, ...more] = text.split('/')
   // The library reads `1.2.3` as 1.2.0.3, and `Number` reads an empty prefix as 0, which is every address.
   const isAddress = ipaddr.IPv4.isValidFourPartDecimal(addressText) || ipaddr.IPv6.isValid(addressText)
-  // The library reads this form as an IPv4 address.
+  // The library reads `::1.2.3.4` as an IPv4 address.
   if (addressText.includes('.') && /^::[\d.]+$/.test(addressText)) return undefined
   const isPrefix = prefixText === undefined || /^\d{1,3}$/.test(prefixText)
   if (more.length > 0 || !isAddress || !isPrefix || addressText.includes('%')) return undefined

@@ -1,6 +1,6 @@
 import { keyState, maskKey } from '@postern/api-key'
 import { type ApiKey, grantableScopeSchema } from '@postern/contracts'
-import { tagsIn } from '@postern/service-kit'
+import { type RequestInfo, tagsIn } from '@postern/service-kit'
 import type { StoredKey } from './stored-key.ts'
 
 export function toApiKey(key: StoredKey): ApiKey {
@@ -26,6 +26,19 @@ export function toApiKey(key: StoredKey): ApiKey {
     pending_overlap: state === 'active' ? key.pendingOverlap : null,
     version: key.version,
   }
+}
+
+/** The only response with the value of a key. */
+export function toCreatedKey(answer: RequestInfo['answer'], key: StoredKey, value: string): ApiKey & { key: string } {
+  answer.header('cache-control', 'no-store')
+  answer.header('location', `/api/v1/api-keys/${key.id}`)
+  answer.etag(etagOf(key))
+  return { ...toApiKey(key), key: value }
+}
+
+/** A repeated request returns only the id, because the value is not stored. */
+export function alreadyCreatedDetail(id: string): string {
+  return `This request already created the API key ${id}. Only the first response contained its value. If you did not receive it, revoke the key and create another one with a new Idempotency-Key.`
 }
 
 /**

@@ -19,37 +19,39 @@ export interface KeyFilter {
 
 interface Condition {
   readonly value: unknown
-  /** `at` is the place of the value. */
-  text(at: string): string
+  text(parameter: string): string
 }
 
-/** Only the conditions of the filter are in the statement, so that PostgreSQL can choose an index for them. */
+/** Each filter has its own statement, so that PostgreSQL can choose an index for it. */
 function conditionsOf(filter: KeyFilter): Readonly<Record<string, Condition>> {
   const { states, scopes, label, owner, expiresBefore, unusedSince } = filter
   return {
     state: {
       value: states,
-      text: (at) => `
+      text: (parameter) => `
         case when k.revoked_at is not null then 'revoked' when k.expires_at <= clock_timestamp() then 'expired' else 'active' end
-          = any (${at}::text[])`,
+          = any (${parameter}::text[])`,
     },
-    scope: { value: scopes?.flatMap(scopesWith), text: (at) => `k.scopes && ${at}::text[]` },
+    scope: { value: scopes?.flatMap(scopesWith), text: (parameter) => `k.scopes && ${parameter}::text[]` },
     label: {
       value: label === undefined ? undefined : `%${label.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`,
-      text: (at) => `k.label ilike ${at}`,
+      text: (parameter) => `k.label ilike ${parameter}`,
     },
-    owner: { value: owner, text: (at) => `coalesce(k.owner_id, k.owner_contact) = ${at}` },
-    expires: { value: expiresBefore, text: (at) => `k.expires_at < ${at}::timestamptz` },
-    unused: { value: unusedSince, text: (at) => `coalesce(k.last_used_at, '-infinity') < ${at}::timestamptz` },
+    owner: { value: owner, text: (parameter) => `coalesce(k.owner_id, k.owner_contact) = ${parameter}` },
+    expires: { value: expiresBefore, text: (parameter) => `k.expires_at < ${parameter}::timestamptz` },
+    unused: {
+      value: unusedSince,
+      text: (parameter) => `coalesce(k.last_used_at, '-infinity') < ${parameter}::timestamptz`,
+    },
   }
 }
 
-function selectionOf(filter: KeyFilter, firstPlace: number) {
+function selectionOf(filter: KeyFilter, firstParameter: number) {
   const given = Object.entries(conditionsOf(filter)).filter(([, { value }]) => value !== undefined)
   return {
     /** For the name of the statement. */
     suffix: given.map(([word]) => `_${word}`).join(''),
-    where: given.map(([, { text }], place) => ` and ${text(`$${firstPlace + place}`)}`).join(''),
+    where: given.map(([, { text }], place) => ` and ${text(`$${firstParameter + place}`)}`).join(''),
     values: given.map(([, { value }]) => value),
   }
 }
@@ -77,7 +79,7 @@ export async function listKeys(
                       limit $2) as k`
   const rows = await tx.query<KeyRow>({
     name: `keys_list_keys${reasons === undefined ? '' : '_of_reasons'}${suffix}`,
-    // The ids first: an index can have them all.
+    // Finds the ids first, because an index alone can return them.
     text: `
       with found as (
         select ${reasons === undefined ? 'k.id' : 'distinct k.id'}

@@ -23,10 +23,10 @@ export async function resolveOwner(tx: Tx, choice: OwnerChoice, actor: Actor): P
   if (member === undefined) {
     // A first sign-in is reported within a minute.
     if (actor.type === 'user' && actor.id === choice.id) return ownerOf(actor)
-    throw refuseOwner('unknown_person', 'must be the id of a person of this tenant; `GET /members` lists them')
+    throw ownerProblem('unknown_person', 'must be the id of a person of this tenant; `GET /members` lists them')
   }
   if (member.leftAt !== null)
-    throw refuseOwner('has_left', 'must be an active person; the directory deactivated this one')
+    throw ownerProblem('has_left', 'must be an active person; the directory deactivated this one')
   return { type: 'person', id: choice.id, name: member.name, contact: null }
 }
 
@@ -39,7 +39,7 @@ function ownerOf({ id, label }: Actor): Owner {
   return { type: 'person', id, name: label, contact: null }
 }
 
-function refuseOwner(code: string, detail: string): Error {
+function ownerProblem(code: string, detail: string): Error {
   return problem('invalid_content', {
     detail: 'See `errors` for details.',
     errors: [{ pointer: '/owner/id', code, detail }],

@@ -2,9 +2,9 @@ import type { Logger } from '@postern/service-kit'
 import type { TenantDb, Tx } from '@postern/tenant-db'
 import type { Enforcer } from '../revocation/revoke.ts'
 
-const startedAtOnce = 500
+const batchSize = 500
 
-/** Lets the old key work until the successor is used and the overlap is over, or until its own expiry. Lock the old key first. */
+/** Lets the overlap of the old key begin with the first use of its successor. Lock the old key first. */
 export async function setPendingOverlap(
   tx: Tx,
   pending: {
@@ -61,7 +61,7 @@ export async function startOverlaps({
       await tx.query<{ readonly tenant_id: string; readonly id: string; readonly hash: string }>({
         name: 'keys_start_overlaps',
         text: `select k.tenant_id, k.id, encode(k.hash, 'hex') as hash from keys.start_overlaps($1) as k`,
-        values: [startedAtOnce],
+        values: [batchSize],
       }),
   )
   if (shortened.length === 0) return

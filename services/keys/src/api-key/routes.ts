@@ -1,15 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { generateKey } from '@postern/api-key'
-import {
-  createApiKey,
-  getApiKey,
-  listApiKeys,
-  revokeApiKey,
-  rotateApiKey,
-  updateApiKey,
-  uuidSchema,
-} from '@postern/contracts'
-import { leaseMs } from '@postern/contracts/internal'
+import { createApiKey, getApiKey, listApiKeys, revokeApiKey, updateApiKey, uuidSchema } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 import {
   type App,
@@ -23,39 +13,24 @@ import {
 } from '@postern/service-kit'
 import { actorOf } from '../actor.ts'
 import type { Deps } from '../deps.ts'
-import { findKeyPolicy, findKeyPolicyForChange, lockMostKeys } from '../policy/store.ts'
-import { etagOf, matchesVersion, toApiKey } from './answer.ts'
+import { getKeyPolicy } from '../policy/get-key-policy.ts'
+import { findKeyPolicyForChange, lockMostKeys } from '../policy/store.ts'
+import { alreadyCreatedDetail, etagOf, matchesVersion, toApiKey, toCreatedKey } from './answer.ts'
 import { assertAllowed } from './assert-allowed.ts'
 import { countActiveKeys, countKeys, listKeys } from './list-keys.ts'
 import { defaultOwner, resolveOwner } from './owner.ts'
-import { isFirstUseAwaited, setPendingOverlap } from './pending-overlap.ts'
 import {
   decideAddresses,
   decideChange,
   decideExpiry,
-  decideOverlap,
   decideOwner,
   decideRequired,
   decideScopes,
-  decideSuccessorExpiry,
   decideText,
   isNarrowable,
 } from './rules.ts'
-import {
-  findKey,
-  findKeyForChange,
-  findLiveSuccessor,
-  insertKey,
-  isPredecessorActive,
-  revokeKey,
-  updateKey,
-} from './store.ts'
+import { findKey, findKeyForChange, insertKey, revokeKey, updateKey } from './store.ts'
 
-/**
- * With this overlap, a rotation need not wait: a gateway that has not seen the old key's new expiry by then has lost
- * its lease.
- */
-const overlapWithoutWaitMs = 2 * leaseMs
 const firstVersion = 1
 
 export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enforcer'>): void {
@@ -66,7 +41,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     const addresses = assertAllowed(decideAddresses(body.allowed_addresses))
     const { value, hash, lastFour } = generateKey()
     const key = await db.write(context, async (tx) => {
-      const policy = (await findKeyPolicy(tx)) ?? rejectUnknownTenant()
+      const policy = await getKeyPolicy(tx)
       const expiresAt = assertAllowed(decideExpiry({ choice: body.expires_in, expiresAt: body.expires_at, ...policy }))
       assertAllowed(decideRequired(addresses, policy.requiredAddresses))
       assertAllowed(decideScopes(body.scopes, policy.forbidWildcards))
@@ -75,15 +50,12 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
       if (policy.mostKeys !== null) await assertRoomForKey(tx)
       const made = { hash, lastFour, label, note, owner, scopes: body.scopes, addresses, rotatedFrom: null }
       const created = await insertKey(tx, context.tenantId, { ...made, createdAt: policy.now, expiresAt }, actor)
-      // A limit that was set since the policy was read.
+      // A concurrent request may have set a limit since the policy was read.
       if (policy.mostKeys === null && (await lockMostKeys(tx)) !== null) throw policyChanged()
       await storeRefusal(tx, alreadyCreatedDetail(created.id))
       return created
     })
-    answer.header('cache-control', 'no-store')
-    answer.header('location', `/api/v1/api-keys/${key.id}`)
-    answer.etag(etagOf(key))
-    return { ...toApiKey(key), key: value }
+    return toCreatedKey(answer, key, value)
   })
 
   storedList(app, listApiKeys, {
@@ -185,7 +157,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
             })
           }
           if (change.changes['allowed_addresses'] !== undefined) {
-            const policy = (await findKeyPolicy(tx)) ?? rejectUnknownTenant()
+            const policy = await getKeyPolicy(tx)
             assertAllowed(decideRequired(change.next.addresses, policy.requiredAddresses))
           }
           // An earlier request may have died after its commit, so enforce and log its change again.
@@ -206,134 +178,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     answer.etag(etagOf(key))
     return toApiKey(key)
   })
-
-  contractRoute(app, rotateApiKey, async ({ params, body, context, answer, raw, log, storeRefusal }) => {
-    const actor = actorOf(context)
-    const overlap = body?.overlap ?? '24h'
-    const overlapMs = assertAllowed(decideOverlap(overlap))
-    const isAfterUse = body?.overlap_from === 'first_use'
-    const { value, hash, lastFour } = generateKey()
-    const { old, successor } = await enforcer.runRotation(
-      async () =>
-        await db.write(context, async (tx) => {
-          const current = await findKeyForChange(tx, params.id)
-          if (current === undefined) throw problem('not_found')
-          const { state } = toApiKey(current)
-          if (state !== 'active') {
-            throw problem('conflict', {
-              detail: `The key is ${state}. Only active keys can be rotated. Create a new key.`,
-            })
-          }
-          const replacedBy = await findLiveSuccessor(tx, current.id)
-          if (replacedBy !== undefined) {
-            throw problem('conflict', {
-              detail: `The key was already replaced by the key ${replacedBy}. Use that key, or revoke it and rotate again.`,
-            })
-          }
-          if (current.lastUsedAt === null && (await isFirstUseAwaited(tx, current))) {
-            throw problem('conflict', {
-              detail: `The overlap of the key ${current.rotatedFrom} waits for the first use of this one. Use this key and try again in a minute, or revoke one of them.`,
-            })
-          }
-          const policy = (await findKeyPolicy(tx)) ?? rejectUnknownTenant()
-          const expiresAt = assertAllowed(
-            decideSuccessorExpiry({ choice: body?.expires_in, lifetimeMs: current.lifetimeMs, ...policy }),
-          )
-          if (policy.mostKeys !== null && (await isPredecessorActive(tx, current.rotatedFrom))) {
-            throw problem('conflict', {
-              detail: `The key ${current.rotatedFrom}, which this one replaces, still works, and the policy limits the number of keys. Revoke that key first.`,
-            })
-          }
-          const { label, note, owner, addresses } = current
-          const scopes = body?.scopes ?? current.scopes
-          const narrowing = decideChange(current, { scopes })
-          if (narrowing.kind === 'refused') {
-            throw problem('conflict', {
-              detail: 'A rotation cannot give the new key more scopes than the old one has. Create a new key instead.',
-              errors: narrowing.errors,
-            })
-          }
-          if (!decideRequired(addresses, policy.requiredAddresses).ok) {
-            throw problem('conflict', {
-              detail:
-                'The key allows addresses outside the networks that the tenant requires. Narrow its allowed addresses first, or create a new key.',
-            })
-          }
-          if (!decideScopes(scopes, policy.forbidWildcards).ok) {
-            throw problem('conflict', {
-              detail: 'The key has a wildcard, which the tenant forbids. Narrow its scopes first, or create a new key.',
-            })
-          }
-          if (!decideOwner(owner, policy.requireOwner).ok) {
-            throw problem('conflict', {
-              detail: 'The key has no owner, and the tenant requires one. Choose an owner first.',
-            })
-          }
-          const made = { hash, lastFour, label, note, owner, scopes, addresses, rotatedFrom: current.id }
-          const created = await insertKey(tx, context.tenantId, { ...made, createdAt: policy.now, expiresAt }, actor)
-          const end = isAfterUse
-            ? current.expiresAt
-            : new Date(Math.min(current.expiresAt.valueOf(), policy.now.valueOf() + overlapMs))
-          const ended = await updateKey(tx, {
-            id: current.id,
-            label,
-            note,
-            owner,
-            scopes: current.scopes,
-            addresses,
-            expiresAt: end,
-            event: 'rotated',
-            detail: {
-              rotated_to: created.id,
-              overlap,
-              ...(isAfterUse ? { overlap_from: 'first_use' } : {}),
-              expires_at: end.toISOString(),
-            },
-            actor,
-          })
-          if (isAfterUse) {
-            const pending = { tenantId: context.tenantId, keyId: current.id, successorId: created.id, overlap }
-            await setPendingOverlap(tx, pending)
-          }
-          await storeRefusal(tx, alreadyCreatedDetail(created.id))
-          return { old: ended, successor: created }
-        }),
-      raw.headers['idempotency-key'] === undefined ? mayBeRotated : mayBeRotatedOnce,
-    )
-    log.info({ event: 'key_rotated', key_id: old.id, tenant_id: context.tenantId, successor_id: successor.id })
-    if (isAfterUse || overlapMs >= overlapWithoutWaitMs) {
-      await enforcer.announceKey(old.hash)
-    } else {
-      // Only this response contains the new key, so it is sent even if the old key's end is unconfirmed, but not before
-      // every earlier lease has ended.
-      await enforcer.enforceKey(old.hash).catch(async (error: unknown) => {
-        log.warn({ event: 'rotation_unconfirmed', key_id: old.id, err: error })
-        await sleep(leaseMs + 500)
-      })
-    }
-    answer.header('cache-control', 'no-store')
-    answer.header('location', `/api/v1/api-keys/${successor.id}`)
-    answer.etag(etagOf(successor))
-    return { ...toApiKey(successor), key: value }
-  })
 }
-
-/** The value of a key is in one response and is not stored. A repeated request returns only the id. */
-function alreadyCreatedDetail(id: string): string {
-  return `This request already created the API key ${id}. Only the first response contained its value. If you did not receive it, revoke the key and create another one with a new Idempotency-Key.`
-}
-
-const mayBeRotatedOnce = {
-  detail:
-    'The database did not confirm whether the key was rotated. Repeat the request with the same Idempotency-Key. This is safe and returns the result.',
-  retryAfterSeconds: 1,
-} as const
-
-/** No Retry-After: clients would repeat the request and create another key. */
-const mayBeRotated = {
-  detail:
-    'The database did not confirm whether the key was rotated. In a moment, list the keys. If one has this key as `rotated_from`, revoke it, because its value is lost. Then rotate again with an Idempotency-Key, or create a new key if this one has expired.',
-} as const
 
 function policyChanged(): Error {
   const detail = 'The key policy was changed at the same time, so no key was created. Try again.'
@@ -342,7 +187,9 @@ function policyChanged(): Error {
 
 /** Locks the policy, so that concurrent requests count one after the other. */
 async function assertRoomForKey(tx: Tx): Promise<void> {
-  const { mostKeys } = (await findKeyPolicyForChange(tx)) ?? rejectUnknownTenant()
+  const policy = await findKeyPolicyForChange(tx)
+  if (policy === undefined) throw problem('not_found')
+  const { mostKeys } = policy
   const active = await countActiveKeys(tx)
   if (mostKeys === null || active < mostKeys) return
   throw problem('conflict', {
@@ -364,9 +211,4 @@ function ifMatchOf({ raw }: Pick<RequestInfo, 'raw'>): string {
     throw problem('precondition_required', { detail: 'Send `If-Match` with the `ETag` of the key that you read.' })
   }
   return given
-}
-
-/** An assertion can name a tenant that no longer exists. */
-function rejectUnknownTenant(): never {
-  throw problem('not_found')
 }

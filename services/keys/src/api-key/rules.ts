@@ -21,7 +21,7 @@ function refuse(pointer: string, code: string, detail: string): RuleResult<never
   return { ok: false, errors: [{ pointer, code, detail }] }
 }
 
-export interface LifeRequest {
+export interface ExpiryRequest {
   readonly choice: keyof typeof choiceDays | 'custom'
   /** RFC 3339; set if `choice` is `custom`. */
   readonly expiresAt: string | undefined
@@ -31,23 +31,23 @@ export interface LifeRequest {
 }
 
 /** Returns the expiry, which must be in the future and within the tenant's maximum. */
-export function decideExpiry({ choice, expiresAt, now, maxKeyDays }: LifeRequest): RuleResult<Date> {
+export function decideExpiry({ choice, expiresAt, now, maxKeyDays }: ExpiryRequest): RuleResult<Date> {
   const latest = now.valueOf() + maxKeyDays * dayMs
   if (choice !== 'custom') {
     const expiry = now.valueOf() + choiceDays[choice] * dayMs
-    if (expiry > latest) return refuse('/expires_in', 'too_long', toTooLongFault(maxKeyDays))
+    if (expiry > latest) return refuse('/expires_in', 'too_long', tooLongDetail(maxKeyDays))
     return allow(new Date(expiry))
   }
   const expiry = Date.parse(expiresAt ?? '')
   // Also rejects invalid dates (NaN).
   if (!(expiry > now.valueOf())) return refuse('/expires_at', 'not_in_future', 'must be in the future')
-  if (!(expiry <= latest)) return refuse('/expires_at', 'too_long', toTooLongFault(maxKeyDays))
+  if (!(expiry <= latest)) return refuse('/expires_at', 'too_long', tooLongDetail(maxKeyDays))
   return allow(new Date(expiry))
 }
 
 /** Returns the requested expiry, or one after the old key's original lifetime. */
 export function decideSuccessorExpiry(
-  request: Omit<LifeRequest, 'choice' | 'expiresAt'> & {
+  request: Omit<ExpiryRequest, 'choice' | 'expiresAt'> & {
     readonly choice: keyof typeof choiceDays | undefined
     readonly lifetimeMs: number
   },
@@ -57,7 +57,7 @@ export function decideSuccessorExpiry(
   return allow(new Date(now.valueOf() + Math.min(lifetimeMs, maxKeyDays * dayMs)))
 }
 
-function toTooLongFault(maxKeyDays: number): string {
+function tooLongDetail(maxKeyDays: number): string {
   return `must be at most ${maxKeyDays} days ahead, the maximum for this tenant`
 }
 
@@ -137,7 +137,7 @@ export function decideScopes<T extends string>(
 }
 
 /** Rejects a missing owner if the tenant's policy requires one. */
-export function decideOwner(owner: Mutable['owner'], requireOwner: boolean): RuleResult<Mutable['owner']> {
+export function decideOwner(owner: MutableFields['owner'], requireOwner: boolean): RuleResult<MutableFields['owner']> {
   return owner === null && requireOwner
     ? refuse('/owner', 'required', 'must name a person or a team, because this tenant requires an owner')
     : allow(owner)
@@ -152,7 +152,7 @@ export function decideText(pointer: string, text: string): RuleResult<string> {
     : allow(text)
 }
 
-export interface Mutable {
+export interface MutableFields {
   readonly label: string
   readonly note: string | null
   readonly owner: Pick<KeyOwner, 'type' | 'id' | 'name' | 'contact'> | null
@@ -165,7 +165,7 @@ export type Change =
   | { readonly kind: 'refused'; readonly errors: readonly InputError[] }
   | {
       readonly kind: 'change'
-      readonly next: Mutable
+      readonly next: MutableFields
       /** For the audit trail; empty if nothing changes. */
       readonly changes: Readonly<Record<string, { readonly from: unknown; readonly to: unknown }>>
       /** Whether the change removes a permission. */
@@ -173,15 +173,15 @@ export type Change =
     }
 
 /** Label, note and owner can change freely; every other field can only become narrower. */
-export function decideChange(current: Mutable, wanted: Partial<Mutable>): Change {
+export function decideChange(current: MutableFields, wanted: Partial<MutableFields>): Change {
   const next = { ...current, ...wanted }
   const errors: InputError[] = []
   if (!isNarrowerOrEqual(next.scopes, current.scopes))
-    errors.push(toWideningFault('/scopes', 'scopes that it does not have'))
+    errors.push(wideningError('/scopes', 'scopes that it does not have'))
   if (!isNarrowerOrEqualList(next.addresses, current.addresses)) {
-    errors.push(toWideningFault('/allowed_addresses', 'addresses that are not in its list'))
+    errors.push(wideningError('/allowed_addresses', 'addresses that are not in its list'))
   }
-  if (!(next.expiresAt <= current.expiresAt)) errors.push(toWideningFault('/expires_at', 'a later expiry'))
+  if (!(next.expiresAt <= current.expiresAt)) errors.push(wideningError('/expires_at', 'a later expiry'))
   if (errors.length > 0) return { kind: 'refused', errors }
 
   const changes: Record<string, { from: unknown; to: unknown }> = {}
@@ -205,7 +205,7 @@ export function isNarrowable(field: string): boolean {
   return narrowable.has(field)
 }
 
-function isSameOwner(left: Mutable['owner'], right: Mutable['owner']): boolean {
+function isSameOwner(left: MutableFields['owner'], right: MutableFields['owner']): boolean {
   if (left === null || right === null) return left === right
   // The name of a person follows the identity provider.
   return (
@@ -216,7 +216,7 @@ function isSameOwner(left: Mutable['owner'], right: Mutable['owner']): boolean {
   )
 }
 
-function toWideningFault(pointer: string, what: string): InputError {
+function wideningError(pointer: string, what: string): InputError {
   return { pointer, code: 'widens', detail: `would give the key ${what}` }
 }
 

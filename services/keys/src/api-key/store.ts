@@ -87,7 +87,7 @@ export async function findKeyForChange(tx: Tx, id: string): Promise<StoredKey | 
   return row === undefined ? undefined : toKey(row)
 }
 
-/** Returns those of the keys that exist, in the order of their ids. */
+/** Returns the keys that exist, in the order of their ids. */
 export async function findKeys(tx: Tx, ids: readonly string[]): Promise<StoredKey[]> {
   const rows = await tx.query<KeyRow>({
     name: 'keys_find_keys',
@@ -125,7 +125,7 @@ export async function findLiveSuccessor(tx: Tx, id: string): Promise<string | un
   return row?.id
 }
 
-/** Otherwise rotations of each new key would give any number of active keys. */
+/** Without this check, rotating each new key would give any number of active keys. */
 export async function isPredecessorActive(tx: Tx, id: string | null): Promise<boolean> {
   if (id === null) return false
   const rows = await tx.query<{ id: string }>({

@@ -65,7 +65,7 @@ export interface KeyRow {
   readonly read_at: Date
 }
 
-/** Of `keys.api_key as k`. */
+/** Columns of `keys.api_key as k`. */
 export const keyColumns = `
   k.id, encode(k.hash, 'hex') as hash, k.last_four, k.label, k.note,
   k.owner_type, k.owner_id, k.owner_name, k.owner_contact,

@@ -32,14 +32,14 @@ export async function assignEventPositions(tx: Tx): Promise<boolean> {
 const expired = statement('keys_note_expired', 'select keys.note_expired($1)')
 const maintain = statement('keys_maintain_audit_events', 'select tenancy.maintain_audit_events($1)')
 
-/** Notes keys that have expired since the last call. */
-export async function recordExpired(tx: Tx, most: number): Promise<void> {
-  await tx.execute(expired([most]))
+/** Records an event for each key that has expired since the last call. */
+export async function recordExpired(tx: Tx, limit: number): Promise<void> {
+  await tx.execute(expired([limit]))
 }
 
-/** Deletes at most `most` old events of each tenant, and places events that nobody has read. */
-export async function maintainAuditEvents(tx: Tx, most: number): Promise<void> {
-  await tx.execute(maintain([most]))
+/** Deletes up to `limit` old events of each tenant, and assigns positions to new events that nobody has read. */
+export async function maintainAuditEvents(tx: Tx, limit: number): Promise<void> {
+  await tx.execute(maintain([limit]))
 }
 
 const findAt = statement(
@@ -84,6 +84,7 @@ const countAll = statement(
   'keys_count_audit_events',
   `select count(*)::float8 as count from tenancy.audit_event as e ${where}`,
 )
+
 export async function listAuditEvents(
   tx: Tx,
   filter: AuditFilter,
@@ -98,13 +99,13 @@ export async function countAuditEvents(tx: Tx, filter: AuditFilter): Promise<num
   return row?.count ?? 0
 }
 
-export function placeOf(position: string): { readonly position: string; readonly id: string } {
+export function parsePosition(position: string): { readonly position: string; readonly id: string } {
   const [number = '', id = ''] = position.split('.', 2)
   return { position: number, id }
 }
 
 function valuesOf({ id, after, since, until, category, action, actor, resource, outcome }: AuditFilter): unknown[] {
-  const given = [after && placeOf(after).position, since, until, category, action, actor, resource, outcome, id]
+  const given = [after && parsePosition(after).position, since, until, category, action, actor, resource, outcome, id]
   return given.map((value) => value ?? null)
 }
 

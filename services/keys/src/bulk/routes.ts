@@ -13,11 +13,11 @@ import { toApiKey } from '../api-key/answer.ts'
 import { assertAllowed } from '../api-key/assert-allowed.ts'
 import { type KeyFilter, countKeys, listKeys } from '../api-key/list-keys.ts'
 import { resolveOwner } from '../api-key/owner.ts'
-import { type Mutable, decideChange, decideText } from '../api-key/rules.ts'
+import { type MutableFields, decideChange, decideText } from '../api-key/rules.ts'
 import { type KeyChange, findKeys, findKeysForChange, revokeKeys, updateKeys } from '../api-key/store.ts'
 import type { StoredKey } from '../api-key/stored-key.ts'
 import type { Deps } from '../deps.ts'
-import { bulkVersion, revokedIds, unknownIds } from './selection.ts'
+import { bulkVersion, findRevokedIds, findUnknownIds } from './selection.ts'
 import { findRecentUse } from './store.ts'
 
 export function bulkRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enforcer'>): void {
@@ -87,7 +87,7 @@ export function bulkRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enforc
   })
 }
 
-/** Changes all of the keys or none. Accepts an old version if every key already is as wanted. */
+/** Changes all keys or none. Accepts an old version if no key needs a change. */
 async function changeSelected(
   tx: Tx,
   { body, bulk, actor }: { readonly body: ChangeKeys; readonly bulk: string; readonly actor: Actor },
@@ -123,7 +123,7 @@ async function decideChanges(
     readonly actor: Actor
   },
 ): Promise<KeyChange[]> {
-  const errors = revokedIds(body.ids, current)
+  const errors = findRevokedIds(body.ids, current)
   if (errors.length > 0) {
     throw problem('conflict', {
       detail: 'Revoked keys cannot be changed, so none was changed. Preview the change without them.',
@@ -143,8 +143,8 @@ async function decideChanges(
 function wantedOf(
   { label, expires_at: latest }: ChangeKeys,
   key: StoredKey,
-  owner: Mutable['owner'] | undefined,
-): Partial<Mutable> {
+  owner: MutableFields['owner'] | undefined,
+): Partial<MutableFields> {
   return {
     ...(label === undefined ? {} : { label }),
     ...(owner === undefined ? {} : { owner }),
@@ -167,7 +167,7 @@ function assertFuture(text: string, [key]: readonly StoredKey[]): void {
 
 /** Returns the keys in the order of the ids. Throws a 422 problem if one is missing. */
 function sortByIds(ids: readonly string[], keys: readonly StoredKey[]): StoredKey[] {
-  const errors = unknownIds(ids, keys)
+  const errors = findUnknownIds(ids, keys)
   if (errors.length > 0) throw problem('invalid_content', { errors })
   const byId = new Map(keys.map((key) => [key.id, key]))
   return ids.flatMap((id) => byId.get(id) ?? [])

@@ -4,14 +4,13 @@ import type { StoredKey } from '../api-key/stored-key.ts'
 
 const versionLength = 32
 
-/** Names a set of keys with their versions, in any order. */
+/** Returns a digest of the keys and their versions, in any order. */
 export function bulkVersion(keys: readonly Pick<StoredKey, 'id' | 'version'>[]): string {
   const list = keys.map(({ id, version }) => `${id}.${version}`).toSorted()
   return createHash('sha256').update(list.join('\n')).digest('hex').slice(0, versionLength)
 }
 
-/** Keys of another tenant are reported as unknown ones are. */
-export function unknownIds(ids: readonly string[], keys: readonly Pick<StoredKey, 'id'>[]): InputError[] {
+export function findUnknownIds(ids: readonly string[], keys: readonly Pick<StoredKey, 'id'>[]): InputError[] {
   const known = new Set(keys.map(({ id }) => id))
   return ids.flatMap((id, place): InputError[] =>
     known.has(id)
@@ -20,8 +19,10 @@ export function unknownIds(ids: readonly string[], keys: readonly Pick<StoredKey
   )
 }
 
-/** Revoked keys never change. */
-export function revokedIds(ids: readonly string[], keys: readonly Pick<StoredKey, 'id' | 'revoked'>[]): InputError[] {
+export function findRevokedIds(
+  ids: readonly string[],
+  keys: readonly Pick<StoredKey, 'id' | 'revoked'>[],
+): InputError[] {
   const revoked = new Set(keys.flatMap(({ id, revoked: by }) => (by === null ? [] : [id])))
   return ids.flatMap((id, place): InputError[] =>
     revoked.has(id) ? [{ pointer: `/ids/${place}`, code: 'revoked', detail: 'is revoked and cannot be changed' }] : [],

@@ -15,13 +15,13 @@ import { canonicalTarget } from '@postern/signed-context'
 export interface RequestToExplain {
   readonly method: string
   readonly path: string
-  /** Undefined if none is known. */
+  /** Undefined if neither the caller nor a use of the key names one. */
   readonly address: string | undefined
-  /** Whether the address is of the last request instead of the question. */
+  /** Whether `address` comes from the last use of the key. */
   readonly isLast: boolean
 }
 
-/** What the present settings decide, without what happened. */
+/** What the current settings decide about a request. */
 export type Decision = Omit<Explanation, 'address' | 'refusal' | 'now'>
 
 interface Verdict {
@@ -48,7 +48,7 @@ export function explainDecision(
   return decideRoute(asked, found, record, now)
 }
 
-/** As `explainDecision`, once the path has matched. */
+/** As `explainDecision`, for a path that has been matched. */
 export function decideRoute(
   asked: Omit<RequestToExplain, 'path'>,
   found: Match,
@@ -77,7 +77,8 @@ export function decideRoute(
   if (keyRefusal !== undefined) return refuse(verdictOf(keyRefusal, record, nameOf(asked)), checks, routeId)
 
   if (found.kind === 'none') {
-    const detail = 'There is no such route. Compare the path with the reference, including its case and its end.'
+    const detail =
+      'There is no such route. Compare the path with the reference, including upper and lower case and a trailing slash.'
     return refuse({ step: 'route', code: 'not_found', detail }, checks, null)
   }
   if (found.kind === 'method') {
@@ -90,7 +91,7 @@ export function decideRoute(
   if (denial !== undefined) {
     return refuse({ step: 'scope', code: denial.code, detail: denial.detail }, checks, routeId)
   }
-  checks.scope = passed(`The key has the scopes ${record.scopes.join(', ')}, which suffice.`)
+  checks.scope = passed(`The scopes of the key allow it: ${record.scopes.join(', ')}.`)
   const limit = `The key may send ${record.keyLimit} requests a minute, and its tenant ${record.tenantLimit}. Only gateways count them.`
   const steps = stepsOf(checks, { step: 'limit', outcome: 'unknown', detail: limit })
   return { decision: 'accepted', status: null, code: null, route: routeId, steps }
@@ -108,9 +109,8 @@ function publicRoute(route: string): Decision {
   }
 }
 
-/** `address` must be allowed if it is known. */
 function checkAddress(asked: Pick<RequestToExplain, 'address' | 'isLast'>, limits: readonly string[]): Check {
-  if (limits.length === 0) return passed('The key has no limit of addresses.')
+  if (limits.length === 0) return passed('The key accepts all addresses.')
   if (asked.address === undefined) {
     return {
       outcome: 'unknown',
@@ -142,18 +142,14 @@ function verdictOf(code: KeyRefusal, record: KeyRecord, address: string): Verdic
       return { step, code, detail: 'The operator of the platform has suspended the tenant.' }
     case 'address_not_allowed': {
       const allowed = record.allowedAddresses.join(', ')
-      return { step, code, detail: `${address} is not within ${allowed}, to which the key is limited.` }
+      return { step, code, detail: `${address} is not allowed. The key accepts only ${allowed}.` }
     }
     default:
       return code satisfies never
   }
 }
 
-function refuse(
-  { step, code, detail }: Verdict,
-  checks: Checks,
-  route: string | null,
-): Decision {
+function refuse({ step, code, detail }: Verdict, checks: Checks, route: string | null): Decision {
   const { status } = problemTypes[code]
   return { decision: 'refused', status, code, route, steps: stepsOf(checks, { step, outcome: 'refused', detail }) }
 }

@@ -21,7 +21,7 @@ const stepOf: Readonly<Record<string, DecisionStep>> = {
   too_many_requests: 'limit',
 }
 
-/** Explains a refusal that happened, and what the present settings decide. `now`: database clock. */
+/** Explains a past refusal, and what the current settings would decide. `now`: database clock. */
 export function explainRefusal(refusal: RefusedRequest, record: KeyRecord, now: number): Explanation {
   const { method, route: routeId, address, code } = refusal
   const route = routeTable.find(({ id }) => id === routeId)
@@ -32,7 +32,7 @@ export function explainRefusal(refusal: RefusedRequest, record: KeyRecord, now: 
   const step = stepOf[code] ?? 'limit'
   const earlier = decisionSteps.slice(0, decisionSteps.indexOf(step))
   const remedy = present?.code === code ? present.steps.find(({ outcome }) => outcome === 'refused')?.detail : undefined
-  const detail = remedy ?? pastOf(refusal, record)
+  const detail = remedy ?? describePast(refusal, record)
   return {
     decision: 'refused',
     status: Object.entries(problemTypes).find(([known]) => known === code)?.[1].status ?? null,
@@ -49,7 +49,7 @@ export function explainRefusal(refusal: RefusedRequest, record: KeyRecord, now: 
   }
 }
 
-function pastOf({ code, method, address }: RefusedRequest, { keyLimit, tenantLimit }: KeyRecord): string {
+function describePast({ code, method, address }: RefusedRequest, { keyLimit, tenantLimit }: KeyRecord): string {
   switch (code) {
     case 'key_expired':
       return 'The key had expired.'
@@ -58,13 +58,13 @@ function pastOf({ code, method, address }: RefusedRequest, { keyLimit, tenantLim
     case 'address_not_allowed':
       return `${address} was not among the allowed addresses.`
     case 'not_found':
-      return 'There is no such path. The path is not kept, because it may contain a secret: look into the log of the program.'
+      return 'There is no such path. Postern does not store it, because it may contain a secret. Look in the log of your program.'
     case 'method_not_allowed':
       return `The path does not support ${method}.`
     case 'insufficient_scope':
       return 'The key lacked the scope of the operation.'
     case 'too_many_requests':
-      return `The key or its tenant had no request left in that minute. Now the key may send ${keyLimit} a minute, and its tenant ${tenantLimit}.`
+      return `The key or its tenant had used up its requests of that minute. Now the key may send ${keyLimit} a minute, and its tenant ${tenantLimit}.`
     default:
       return `The request was refused with ${code}.`
   }

@@ -24,7 +24,8 @@ export function explainRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     if (key === undefined) throw problem('not_found')
     if (requestId !== undefined && refusal === undefined) {
       throw problem('not_found', {
-        detail: 'No refusal with this request id is kept. Gateways report every ten seconds, and each key keeps 100.',
+        detail:
+          'No refusal has this request id. Gateways report refusals every ten seconds, and the last 100 of each key are stored.',
       })
     }
     const { record, now } = await db.system(async (tx) => await findKeyRecord(tx, key.hash))

@@ -12,7 +12,11 @@ export function findKeyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     if (parsed === undefined) {
       throw problem('invalid_content', {
         errors: [
-          { pointer: '/key', code: 'invalid', detail: 'has a wrong checksum. Check that it is complete and unaltered' },
+          {
+            pointer: '/key',
+            code: 'invalid',
+            detail: 'has a wrong checksum. Check that the key is complete and unaltered',
+          },
         ],
       })
     }

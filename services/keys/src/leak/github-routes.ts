@@ -5,13 +5,13 @@ import { type App, type RequestInfo, contractRoute, inputErrors, parseJsonBody, 
 import type { Deps } from '../deps.ts'
 import { type GithubKeys, isSignedBy } from './github-keys.ts'
 
-/** Registers the endpoint of GitHub's secret scanning partner program. `keys` undefined: it is not set up. */
+/** Registers the endpoint of GitHub's secret scanning partner program. Without `githubKeys`, it answers 404. */
 export function githubRoutes(app: App, { leaks, githubKeys }: Pick<Deps, 'leaks' | 'githubKeys'>): void {
   contractRoute(app, reportGithubLeaks, async ({ raw, context, answer }) => {
     const body = await readBody(raw.body)
     if (githubKeys === undefined) {
       throw problem('not_found', {
-        detail: 'Reports of GitHub are not set up. The operator sets POSTERN_GITHUB_SCANNING_KEYS_FILE.',
+        detail: 'GitHub reports are not set up. The operator must set POSTERN_GITHUB_SCANNING_KEYS_FILE.',
       })
     }
     assertSigned(githubKeys, raw, body)

@@ -10,9 +10,9 @@ import { type LeakedKey, type ReportedKey, type Reporter, recordGithubReport, re
 /** Longer than an enforcement may take, so that the time of an answer does not tell whether a key exists. */
 export const answerAfterMs: number = leaseMs + 1000
 
-/** More are enforced by the log, without a retry. */
+/** Further ones are not retried, because the log enforces them as well. */
 const maxUnconfirmed = 10_000
-const enforcedAtOnce = 100
+const enforceBatch = 100
 const maxUrlLength = 2000
 
 export interface LeakReport {
@@ -34,7 +34,7 @@ export interface LeakOutcome {
 export interface LeakReports {
   /** Revokes the values that are keys. Rejects with `conflict` for a known digest. Settles after `answerAfterMs`, or later if PostgreSQL is slow. */
   report(report: LeakReport): Promise<LeakOutcome>
-  /** Enforces again what was committed but is not confirmed. */
+  /** Repeats the enforcement of committed revocations that are not confirmed. */
   retry(): Promise<void>
   close(): Promise<void>
 }
@@ -57,7 +57,7 @@ export function openLeakReports({
     let found: readonly LeakedKey[]
     try {
       found = await db.system(async (tx) => {
-        if (digest !== undefined && !(await recordGithubReport(tx, digest))) throw replayed()
+        if (digest !== undefined && !(await recordGithubReport(tx, digest))) throw replayProblem()
         return await revokeLeakedKeys(tx, keys, reporter)
       })
     } catch (cause) {
@@ -78,12 +78,12 @@ export function openLeakReports({
   }
 
   async function enforceAll(keys: readonly LeakedKey[]): Promise<void> {
-    for (let start = 0; start < keys.length; start += enforcedAtOnce) {
-      await Promise.all(keys.slice(start, start + enforcedAtOnce).map(enforce))
+    for (let start = 0; start < keys.length; start += enforceBatch) {
+      await Promise.all(keys.slice(start, start + enforceBatch).map(enforce))
     }
   }
 
-  /** Returns whether it is confirmed. */
+  /** Returns whether every gateway has confirmed. */
   async function enforce(key: LeakedKey): Promise<boolean> {
     try {
       await enforcer.enforceKey(key.hash)
@@ -126,6 +126,6 @@ function reportedKeys(report: string, urls: ReadonlyMap<string, string>): Report
   })
 }
 
-function replayed(): Error {
-  return problem('conflict', { detail: 'This report was processed before. It need not be sent again.' })
+function replayProblem(): Error {
+  return problem('conflict', { detail: 'This report was processed before. Do not send it again.' })
 }

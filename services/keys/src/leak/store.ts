@@ -18,7 +18,7 @@ export interface LeakedKey {
   readonly hash: string
   readonly id: string
   readonly tenantId: string
-  /** False: it was revoked before. */
+  /** False if it was already revoked. */
   readonly isRevokedNow: boolean
 }
 

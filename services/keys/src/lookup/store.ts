@@ -9,7 +9,7 @@ import {
 } from '@postern/contracts/internal'
 import type { Tx } from '@postern/tenant-db'
 
-/** `readAt` is on the database clock (epoch ms). */
+/** `now` is the database clock in epoch ms. */
 export interface LookupResult<T> {
   readonly record: T | undefined
   readonly now: number
@@ -42,12 +42,12 @@ export async function findKeyRecords(tx: Tx, hashes: readonly string[]): Promise
   if (first === undefined || rows.length !== hashes.length)
     throw new Error('the left join returned an unexpected number of rows')
   const records = rows.map(({ now: _now, ...record }) =>
-    record.id === null ? undefined : keyRecordSchema.parse(withoutNull(record)),
+    record.id === null ? undefined : keyRecordSchema.parse(withoutNullLimit(record)),
   )
   return { records, now: first.now }
 }
 
-function withoutNull({ limitId, ...record }: Record<string, unknown>): Record<string, unknown> {
+function withoutNullLimit({ limitId, ...record }: Record<string, unknown>): Record<string, unknown> {
   return limitId === null ? record : { ...record, limitId }
 }
 

@@ -55,7 +55,7 @@ export async function findMember(
   return row === undefined ? undefined : { name: row.name, leftAt: row.left_at }
 }
 
-/** Ignores reports that are older than the stored one or name an unknown tenant. */
+/** Ignores lines that are older than the stored ones or name an unknown tenant. */
 export async function recordPeople(tx: Tx, people: NonNullable<UsageReport['people']>): Promise<void> {
   await tx.execute({
     name: 'keys_record_people',

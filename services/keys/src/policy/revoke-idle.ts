@@ -2,7 +2,7 @@ import type { Logger } from '@postern/service-kit'
 import type { TenantDb, Tx } from '@postern/tenant-db'
 import type { Enforcer } from '../revocation/revoke.ts'
 
-const revokedAtOnce = 500
+const batchSize = 500
 
 interface IdleKey {
   readonly tenant_id: string
@@ -30,7 +30,7 @@ export async function revokeIdleKeys({
       await tx.query<IdleKey & { readonly [column: string]: unknown }>({
         name: 'keys_revoke_idle_keys',
         text: `select k.tenant_id, k.id, encode(k.hash, 'hex') as hash from keys.revoke_idle_keys($1) as k`,
-        values: [revokedAtOnce],
+        values: [batchSize],
       }),
   )
   if (revoked.length === 0) return

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { getKeyPolicy, listKeyPolicyEvents as listEventsRoute, updateKeyPolicy } from '@postern/contracts'
 import {
   type App,
@@ -48,7 +49,7 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       body.required_addresses === undefined
         ? undefined
         : assertAllowed(decideAddresses(body.required_addresses, '/required_addresses'))
-    let isSame = false
+    let isChanged = false
     const policy = await db.write(context, async (tx) => {
       const current = await findKeyPolicyForChange(tx)
       if (current === undefined) throw problem('not_found')
@@ -63,15 +64,13 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
         revokeIdleDays: body.revoke_idle_days === undefined ? current.revokeIdleDays : body.revoke_idle_days,
         auditRetentionDays: body.audit_retention_days ?? current.auditRetentionDays,
       } satisfies KeyRules
-      isSame = Object.entries(next).every(
-        ([rule, value]) => JSON.stringify(value) === JSON.stringify(Reflect.get(current, rule)),
-      )
-      if (!isSame) await setKeyPolicy(tx, next, actor)
+      isChanged = !isDeepStrictEqual({ ...current, ...next }, current)
+      if (isChanged) await setKeyPolicy(tx, next, actor)
       // Read again: after a concurrent change, the first read may lack its author.
       return (await findKeyPolicy(tx)) ?? current
     })
-    // Complete, so that operators can repeat it after restoring a backup.
-    if (!isSame) {
+    // Contains every rule, so that operators can repeat the change after restoring a backup.
+    if (isChanged) {
       log.info({
         event: 'key_policy_set',
         request_id: requestId,

@@ -38,8 +38,8 @@ interface PolicyRow {
   readonly actor_label: string | null
 }
 
-// Absent until the first change. Served by key_policy_event_pk.
-const select = `
+// The event is absent until the first change. Served by key_policy_event_pk.
+const policyQuery = `
   select date_trunc('milliseconds', clock_timestamp()) as now, t.max_key_days,
          t.required_addresses::text[] as required_addresses,
          t.forbid_wildcards, t.require_owner, t.most_keys, t.rotation_days, t.revoke_idle_days, t.audit_retention_days, t.policy_version,
@@ -48,17 +48,17 @@ const select = `
     left join keys.key_policy_event as e on e.tenant_id = t.tenant_id and e.version = t.policy_version`
 
 export async function findKeyPolicy(tx: Tx): Promise<StoredPolicy | undefined> {
-  const [row] = await tx.query<PolicyRow>({ name: 'keys_find_key_policy', text: select, values: [] })
+  const [row] = await tx.query<PolicyRow>({ name: 'keys_find_key_policy', text: policyQuery, values: [] })
   return row === undefined ? undefined : toPolicy(row)
 }
 
 export async function findKeyPolicyForChange(tx: Tx): Promise<StoredPolicy | undefined> {
-  const text = `${select}\n   for no key update of t`
+  const text = `${policyQuery}\n   for no key update of t`
   const [row] = await tx.query<PolicyRow>({ name: 'keys_find_key_policy_for_change', text, values: [] })
   return row === undefined ? undefined : toPolicy(row)
 }
 
-/** Lets the policy change only after the transaction. Returns the number of active keys that it allows. */
+/** Prevents changes of the policy until the transaction ends. Returns how many active keys it allows. */
 export async function lockMostKeys(tx: Tx): Promise<number | null> {
   const text = 'select t.most_keys from keys.tenant as t for share of t'
   const [row] = await tx.query<{ most_keys: number | null }>({ name: 'keys_lock_most_keys', text, values: [] })

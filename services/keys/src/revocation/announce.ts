@@ -4,7 +4,7 @@ import type { TenantDb } from '@postern/tenant-db'
 import type { KeyCache } from '../key-cache.ts'
 import { findKeyRecord, findKeyRecords } from '../lookup/store.ts'
 
-const announcedAtOnce = 100
+const batchSize = 100
 
 /** Announces committed changes to gateways over Redis; enforcement does not depend on it. */
 export interface Announcer {
@@ -25,15 +25,15 @@ export function openAnnouncer({
 }): Announcer {
   const underWay = new Set<Promise<void>>()
 
-  // Read after the commit, so that the stored record is the tombstone or the narrowed key.
+  // Reads after the commit, so that Redis gets the tombstone or the narrowed key.
   async function replaceRecord(hash: string): Promise<void> {
     const { record } = await db.system(async (tx) => await findKeyRecord(tx, hash))
     if (record !== undefined) cache.store(record)
   }
 
   async function announceAll(changes: readonly Revocation[]): Promise<void> {
-    for (let start = 0; start < changes.length; start += announcedAtOnce) {
-      const some = changes.slice(start, start + announcedAtOnce)
+    for (let start = 0; start < changes.length; start += batchSize) {
+      const some = changes.slice(start, start + batchSize)
       for (const change of some) cache.publish(change)
       const hashes = some.flatMap((change) => (change.kind === 'key' ? [change.hash] : []))
       const { records } = await db.system(async (tx) => await findKeyRecords(tx, hashes))

@@ -4,9 +4,9 @@ import { type GrantRow, forgetLeases, readGrants } from './store.ts'
 
 export interface WaitOutcome {
   readonly gateways: number
-  /** Applied the log up to the entry. */
+  /** Gateways that have applied the log up to the entry. */
   readonly confirmed: number
-  /** Their lease ended, so they do not use their caches until they have applied the log. */
+  /** Gateways whose lease has ended. They do not use their caches until they have applied the log. */
   readonly fenced: number
 }
 
@@ -40,7 +40,7 @@ interface GrantObservation {
 
 const pollEveryMs = 4
 const afterFailureMs = 50
-/** Used while no revoke waits. */
+/** The interval while no revoke waits. */
 const idlePollMs = 1000
 /** Bounds the table, which grows with each process start. */
 export const forgetAfterMs = 10 * 60 * 1000
@@ -101,7 +101,7 @@ export function openLeaseWatch({
   }
 
   function resolveIfApplied(waiter: Waiter, leases: readonly GrantRow[], at: number): void {
-    // Only those with a running lease are counted.
+    // Counts only gateways whose lease was running at some time during the wait.
     const live = leases.filter((lease) => !hasEnded(lease, waiter, at))
     for (const { gateway } of live) waiter.seen.add(gateway)
     if (live.some(({ acked }) => acked < waiter.seq)) return

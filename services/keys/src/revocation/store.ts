@@ -16,7 +16,7 @@ export interface LogReading {
   readonly seq: number
   /** The mark of the log at the last entry read; null if unknown. */
   readonly mark: string | null
-  /** The log could not follow the cursor; `entries` is everything that it contains. */
+  /** The log could not continue from the cursor. `entries` is everything that it contains. */
   readonly reset: boolean
   readonly entries: readonly Revocation[]
   /** Database clock (epoch ms). */
@@ -42,7 +42,7 @@ export async function renewLease(
   return row?.granted === true
 }
 
-/** No use before now is known for certain: a gateway has uses that it could not report. */
+/** Starts the count of complete usage again, because a gateway has uses that it could not report. */
 export async function recordLateUsage(tx: Tx): Promise<void> {
   await tx.execute({ name: 'keys_note_late_usage', text: 'select keys.note_late_usage()', values: [] })
 }

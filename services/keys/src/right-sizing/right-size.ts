@@ -2,7 +2,7 @@ import { expandScopes } from '@postern/api-key'
 import { type ApiKeyUsage, type NamedScope, type Route, namedScopes, routeTable } from '@postern/contracts'
 import type { ScopeUse } from './store.ts'
 
-/** Every route with the scopes of which each one opens it; none if keys need no scope or cannot call it. */
+/** Every route with its scopes, each of which suffices. A route that needs no scope, or that keys cannot call, has none. */
 export const scopesOfRoutes: readonly { readonly id: string; readonly scopes: readonly NamedScope[] }[] =
   routeTable.map((route) => ({ id: route.id, scopes: scopesOf(route) }))
 

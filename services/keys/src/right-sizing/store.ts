@@ -2,7 +2,7 @@ import type { Tx } from '@postern/tenant-db'
 
 export interface ScopeUse {
   readonly scopes: readonly string[]
-  /** Uses since then are counted by route: at most 30 days ago. */
+  /** Since when uses are counted by route, at most 30 days ago. */
   readonly countedFrom: Date
   /** Whether the uses of 30 days are counted. */
   readonly isComplete: boolean
@@ -42,7 +42,7 @@ export async function setRoutes(
   })
 }
 
-/** Notes that uses are being counted. After a gap, for example before a restored backup, earlier counts are incomplete. */
+/** Records that uses are being counted. A gap, for example after restoring a backup, makes earlier counts incomplete. */
 export async function watchUsage(tx: Tx): Promise<void> {
   await tx.execute({ name: 'keys_watch_usage', text: 'select keys.watch_usage()', values: [] })
 }

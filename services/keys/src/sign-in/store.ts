@@ -9,7 +9,7 @@ export async function recordSignIns(tx: Tx, signIns: NonNullable<UsageReport['si
   await tx.execute(record([JSON.stringify(signIns)]))
 }
 
-/** Forgets at most `limit` sign-ins that limit nothing any more. */
+/** Deletes up to `limit` sign-ins that no longer count towards a limit. */
 export async function pruneSignIns(tx: Tx, limit: number): Promise<void> {
   await tx.execute(prune([limit]))
 }

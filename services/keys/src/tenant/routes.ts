@@ -123,7 +123,7 @@ export function tenantRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
       const change = { status: 'active' } as const
       const tenant = await db.write(context, async (tx) => await changeTenant(tx, params.id, change, context.label))
       if (tenant === undefined) throw problem('not_found')
-      // No gateway may reject the tenant any more.
+      // After the response, no gateway rejects the tenant.
       const enforcement = await enforcer.enforceTenant(tenant.id)
       log.info({ event: 'tenant_resumed', tenant_id: tenant.id, operator: context.label })
       return { ...tenant, enforcement }

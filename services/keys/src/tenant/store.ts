@@ -22,7 +22,7 @@ export interface TenantChange {
 
 const columns = 't.id, t.slug, t.name, t.status, t.key_limit, t.tenant_limit, t.version, t.created_at'
 
-/** Needs the operator's assertion. Violates `tenant_slug_unique` if the slug is taken. */
+/** Violates `tenant_slug_unique` if the slug is taken. */
 export async function insertTenant(
   tx: Tx,
   { slug, name }: { readonly slug: string; readonly name: string },
@@ -37,7 +37,7 @@ export async function insertTenant(
   return toTenant(row)
 }
 
-/** Lists tenants after the slug `after`. Needs the operator's assertion. */
+/** Lists tenants after the slug `after`. */
 export async function listTenants(tx: Tx, limit: number, after: string | undefined): Promise<Tenant[]> {
   const rows = await tx.query<TenantRow>({
     name: 'keys_list_tenants',
@@ -47,7 +47,7 @@ export async function listTenants(tx: Tx, limit: number, after: string | undefin
   return rows.map(toTenant)
 }
 
-/** Returns undefined if no tenant has the id or slug. Equal values are no change. Needs the operator's assertion. */
+/** Returns undefined if no tenant has the id or slug. Equal values are no change. */
 export async function changeTenant(
   tx: Tx,
   idOrSlug: string,
@@ -70,7 +70,7 @@ export async function changeTenant(
   return toTenant(row)
 }
 
-/** Lists events before the entry `before`, newest first. Needs the operator's assertion. */
+/** Lists events before the entry `before`, newest first. */
 export async function listTenantEvents(
   tx: Tx,
   idOrSlug: string,

@@ -41,7 +41,7 @@ export function usageRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
         for (const people of batches(body.people ?? [])) await db.system(async (tx) => await recordPeople(tx, people))
         for (const some of batches(body.signIns ?? [])) await db.system(async (tx) => await recordSignIns(tx, some))
       } catch (cause) {
-        // The gateway drops the invalid line, which would block the reports of all tenants.
+        // The gateway then drops the invalid line, which would otherwise block the reports of all tenants.
         if (!canNeverBeStored(cause)) throw cause
         throw problem('invalid_content', {
           detail: 'The report contains a line that cannot be stored. Remove it and send the report again.',
