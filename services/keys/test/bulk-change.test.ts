@@ -252,6 +252,24 @@ describe('several keys at once', () => {
     expect(receipt.keys.every(({ enforced_at: at }) => at !== null)).toBe(true)
   })
 
+  test('that have expired in the meantime are returned by the repeated change', async () => {
+    const admin = await newTenant(service)
+    const [key, active] = [await newKey(service, admin), await newKey(service, admin)]
+    const passed = new Date(Date.now() - 1000).toISOString()
+    const text = 'update keys.api_key set created_at = created_at - $2::interval, expires_at = $3 where id = $1'
+    await service.asSuperuser.system(async (tx) => {
+      await tx.execute(sql("set local session_replication_role = 'replica'"))
+      await tx.execute(sql(text, key.id, '1 day', passed))
+    })
+    const shorten = async (ids: readonly string[]) => {
+      const { version } = await previewed(admin, { ids })
+      return await change(admin, { action: 'shorten', ids, version, expires_at: passed })
+    }
+    expect((await shorten([key.id, active.id])).status).toBe(422)
+    const repeated = await shorten([key.id])
+    expect(repeated).toMatchObject({ status: 200, json: { changed: 0, keys: [{ id: key.id, state: 'expired' }] } })
+  })
+
   test('get another owner and another label', async () => {
     const admin = await newTenant(service)
     const { ids } = await someKeys(admin, 2)

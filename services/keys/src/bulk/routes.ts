@@ -131,13 +131,15 @@ async function decideChanges(
     })
   }
   const owner = body.owner === undefined ? undefined : await resolveOwner(tx, body.owner, actor)
-  if (body.expires_at !== undefined) assertFuture(body.expires_at, current)
-  return current.flatMap((key): KeyChange[] => {
+  const changes = current.flatMap((key): KeyChange[] => {
     const decided = decideChange(key, wantedOf(body, key, owner))
     if (decided.kind === 'refused' || Object.keys(decided.changes).length === 0) return []
     const { label, expiresAt } = decided.next
     return [{ id: key.id, label, owner: decided.next.owner, expiresAt, detail: { changes: decided.changes, bulk } }]
   })
+  // A repeated request must succeed even if the new expiry has passed.
+  if (body.expires_at !== undefined && changes.length > 0) assertFuture(body.expires_at, current)
+  return changes
 }
 
 function wantedOf(
