@@ -8,7 +8,7 @@ import { LogContradictedError } from './signed-end.ts'
 import { hasUnplacedEntries } from './store.ts'
 
 const delayMs = 50
-/** They end before the assertion of the write expires. */
+/** All retries run before the assertion of the write expires. */
 const retryDelaysMs = [1_000, 2_000, 4_000, 8_000, 16_000]
 const attempts = 3
 
@@ -46,10 +46,11 @@ export function openLogSealer({
   })
   const runs = new Map<string, Runs>()
   const scheduled = new Map<string, { readonly timer: NodeJS.Timeout; readonly tenant: TenantAssertion }>()
+  let isClosed = false
 
   const run = async ({ assertion }: TenantAssertion): Promise<void> => {
     const tenantId = tenantOf(assertion)
-    // Its client may leave while other requests wait.
+    // Keeps only the assertion: the client may disconnect while other requests wait.
     while (await db.write({ assertion }, async (tx) => sealLog(tx, { tenantId, checkpoints })));
   }
 
@@ -77,7 +78,7 @@ export function openLogSealer({
 
   const schedule = (tenant: TenantAssertion, tries = 0): void => {
     const tenantId = tenantOf(tenant.assertion)
-    if (scheduled.has(tenantId)) return
+    if (isClosed || scheduled.has(tenantId)) return
     const timer = setTimeout(
       () => {
         scheduled.delete(tenantId)
@@ -108,10 +109,12 @@ export function openLogSealer({
     },
     schedule: (tenant) => schedule(tenant),
     close: async () => {
+      isClosed = true
       const waiting = [...scheduled.values()]
       scheduled.clear()
       for (const { timer } of waiting) clearTimeout(timer)
       await Promise.allSettled(waiting.map(async ({ tenant }) => await seal(tenant)))
+      await Promise.allSettled([...runs.values()].flatMap(({ current, next }) => [current ?? [], next ?? []].flat()))
     },
   }
 }
