@@ -16,7 +16,7 @@ export function buildApp(app: App, opened: Deps): void {
   enableIdempotency(app, opened.answers)
   const db = sealAfterWrites(withNumberSeries(opened.db), opened.sealer)
   const deps = { ...opened, db }
-  // The first request of a tenant on a day writes what ended with the day before.
+  // A tenant's first request of a day seals the previous day's log and reopens findings with expired acceptances.
   const startDay = createDayStart(db, opened)
   app.addHook('preHandler', async ({ tenantContext }) => {
     if (tenantContext !== undefined) await startDay(tenantContext)

@@ -39,15 +39,15 @@ export async function openDeps(
     applicationName: 'postern-findings',
     observer: observeDatabase(metrics),
   })
-  const answering = rejectOnOutage(db, databaseUnavailable)
+  const requestDb = rejectOnOutage(db, databaseUnavailable)
   const checkpoints = await openCheckpointSigner(config.checkpointKeys, createBadEndReporter({ logger, metrics }))
-  const sealer = openLogSealer({ db: answering, checkpoints, logger, metrics })
+  const sealer = openLogSealer({ db: requestDb, checkpoints, logger, metrics })
   const universe = openUniverse(config.universe)
   const evidence = openEvidence(config.evidence)
   const overdue = watchOverdue({ db, logger })
   return {
-    db: answering,
-    answers: openIdempotencyStore(answering, 'findings'),
+    db: requestDb,
+    answers: openIdempotencyStore(requestDb, 'findings'),
     now: () => new Date(),
     logger,
     universe,

@@ -1,7 +1,6 @@
-import type { ResourceAddress } from '@postern/contracts'
-import type { OwnerFilter } from '@postern/contracts/internal'
 import type { Statement } from '@postern/tenant-db'
 import { z } from 'zod'
+import { type Condition, joinConditions } from './condition/store.ts'
 
 const sortValue = z.union([z.iso.datetime({ precision: 3 }), z.iso.date(), z.int().min(1).max(4)])
 
@@ -13,7 +12,7 @@ interface SortColumn {
   readonly type: 'timestamptz' | 'date' | 'smallint'
 }
 
-/** Its index has these columns between tenant_id and id, in the same direction. */
+/** An index has these columns between tenant_id and id, in the same direction. */
 export interface Order<Item> {
   readonly columns: readonly SortColumn[]
   readonly direction: 'asc' | 'desc'
@@ -24,26 +23,6 @@ export interface PageBounds<Sort extends string> {
   readonly sort: Sort
   readonly after: Key | undefined
   readonly limit: number
-}
-
-export interface Condition {
-  readonly values: readonly unknown[]
-  sql(...parameters: readonly string[]): string
-}
-
-/** Returns no condition if the value is undefined. */
-export function conditionIf(value: unknown, sql: (parameter: string) => string): Condition[] {
-  return value === undefined ? [] : [{ values: [value], sql: (parameter = '') => sql(parameter) }]
-}
-
-/** Parameters start at `$first`. */
-export function joinConditions(
-  conditions: readonly Condition[],
-  first = 1,
-): { text: string; values: readonly unknown[] } {
-  let next = first
-  const texts = conditions.map(({ values, sql }) => sql(...values.map(() => `$${next++}`)))
-  return { text: texts.length === 0 ? 'true' : texts.join(' and '), values: conditions.flatMap(({ values }) => values) }
 }
 
 export interface KeysetList<Sort extends string, Item> {
@@ -110,7 +89,7 @@ function matchesColumns(values: Key['values'], columns: readonly SortColumn[]): 
   )
 }
 
-/** Common limits plus one. */
+/** Common limits plus one, because a page reads one more row. */
 const sizes: readonly number[] = [51, 101, 251, 501, 1001]
 
 const firstId = '00000000-0000-0000-0000-000000000000'
@@ -131,60 +110,6 @@ const keyValues = {
   timestamptz: z.iso.datetime({ precision: 3 }).refine((text) => text > '0001'),
   date: z.iso.date().refine((text) => text > '0001'),
   smallint: z.int(),
-}
-
-const lastTime = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
-
-/** PostgreSQL cannot parse times before 1970 or after 9999. */
-export function timeOf(time: Date | undefined): string | undefined {
-  if (time === undefined) return undefined
-  if (time.getTime() < 0) return '-infinity'
-  return time.getTime() > lastTime ? 'infinity' : time.toISOString()
-}
-
-/** PostgreSQL has no year 0. */
-export function dateOf(date: string | undefined): string | undefined {
-  return date === undefined || date >= '0001' ? date : '-infinity'
-}
-
-export function patternOf(text: string | undefined): string | undefined {
-  return text === undefined ? undefined : `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
-}
-
-function lowerCaseSql(texts: string): string {
-  return `any(array(select lower(named) from unnest(${texts}::text[]) as named))`
-}
-
-/** Case-insensitive. */
-export function ownedBy(owner: OwnerFilter | undefined): Condition[] {
-  if (owner === undefined) return []
-  return [
-    {
-      values: [owner.identifiers, owner.texts, owner.names],
-      sql: (identifiers = '', texts = '', names = '') =>
-        `(t.owner ->> 'person_id' = ${lowerCaseSql(identifiers)} or lower(t.owner ->> 'email') = ${lowerCaseSql(identifiers)}
-          or lower(t.owner ->> 'name') = ${lowerCaseSql(texts)}
-          or (not t.owner ?| array['person_id', 'email'] and lower(t.owner ->> 'name') = ${lowerCaseSql(names)}))`,
-    },
-  ]
-}
-
-export function belongsToFindings(addresses: readonly ResourceAddress[] | undefined): Condition[] {
-  if (addresses === undefined) return []
-  return [
-    {
-      values: [
-        addresses.flatMap((address) => (address.by === 'id' ? [address.id] : [])),
-        addresses.flatMap((address) => (address.by === 'reference' ? [address.reference] : [])),
-        addresses.flatMap((address) => (address.by === 'external-id' ? [address.externalId] : [])),
-      ],
-      sql: (ids, references, externalIds) =>
-        `t.finding_id = any(array(
-          select f.id from findings.finding f where f.id = any(${ids}::uuid[])
-          union all select f.id from findings.finding f where f.reference = any(${references}::text[])
-          union all select f.id from findings.finding f where f.external_id = any(${externalIds}::text[])))`,
-    },
-  ]
 }
 
 /** One row can have megabytes. Longer pages are shortened. */

@@ -7,7 +7,7 @@ export function isPersonId(text: string): boolean {
 }
 
 /**
- * By id and address, or by name if they share neither. The database decides in the same way
+ * Compares ids and e-mail addresses, or names if the two share neither. The database decides in the same way
  * (`findings.is_another_person`).
  */
 export function comparePeople(a: Named, b: Named): 'same' | 'another' | 'unknown' {

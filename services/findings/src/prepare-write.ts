@@ -1,26 +1,30 @@
 import type { RequestInfo } from '@postern/service-kit'
 import type { Deps } from './deps.ts'
-import { referenceCheck } from './reference/check.ts'
-import { type NamingReferences, addressResolver } from './reference/resolve.ts'
+import { createReferenceCheck } from './reference/check.ts'
+import { type NamingReferences, createAddressResolver } from './reference/resolve.ts'
 import { createRecorder } from './tracker-log/record.ts'
-import { type NamingPeople, peopleLinker } from './universe/link-people.ts'
+import { type NamingPeople, createPeopleLinker } from './universe/link-people.ts'
 
 type WriteDeps = Pick<Deps, 'universe' | 'evidence' | 'checkpoints'>
 type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log'>
 
-/** Call it before the transaction, so that no lock waits. */
-export async function prepareWrites(deps: WriteDeps, request: Request, bodies: Parameters<typeof referenceCheck>[2]) {
-  const resolve = await addressResolver(deps.universe, request, bodies)
+/** Asks other services about what the bodies name. Call it before the transaction, so that no lock is held meanwhile. */
+export async function prepareWrites(
+  deps: WriteDeps,
+  request: Request,
+  bodies: Parameters<typeof createReferenceCheck>[2],
+) {
+  const resolve = await createAddressResolver(deps.universe, request, bodies)
   const resolved = bodies.map((body) => resolve(body))
   const [linkPeople, assertKnown] = await Promise.all([
-    peopleLinker(deps.universe, request, resolved),
-    referenceCheck(deps, request, resolved),
+    createPeopleLinker(deps.universe, request, resolved),
+    createReferenceCheck(deps, request, resolved),
   ])
   const link = <B extends NamingPeople & NamingReferences>(body: B): B => linkPeople(resolve(body))
   return { link, assertKnown, record: createRecorder(request.context, deps.checkpoints) }
 }
 
-export async function prepareWrite<Body extends NamingPeople & Parameters<typeof referenceCheck>[2][number]>(
+export async function prepareWrite<Body extends NamingPeople & Parameters<typeof createReferenceCheck>[2][number]>(
   deps: WriteDeps,
   input: Request & { readonly body: Body },
 ) {

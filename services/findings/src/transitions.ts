@@ -13,7 +13,7 @@ export type StateMachine<Status extends string, Situation> = Readonly<
   Record<Status, Readonly<Partial<Record<Status, readonly Need<Situation>[]>>>>
 >
 
-/** The problem lists allowed statuses and unmet requirements. */
+/** Throws a 409 problem that lists the allowed statuses and the unmet requirements. */
 export function assertMove<Status extends string, Situation>(
   machine: StateMachine<Status, Situation>,
   from: Status,

@@ -3,7 +3,7 @@ import { changeSchema } from '@postern/contracts'
 import { type Tx } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { findWalkEnd, listChanges, walkLength } from '../src/change/store.ts'
+import { findWindowEnd, listChanges, windowLength } from '../src/change/store.ts'
 import { type FindingsUnderTest, type Principal, findingBody, newTenant, path, startFindings } from './service.ts'
 
 let findings: FindingsUnderTest
@@ -167,7 +167,7 @@ describe('the change feed', () => {
         join tenancy.change_head h on h.tenant_id = b.tenant_id and h.last_position = b.position
         cross join generate_series(1, $2) as n
         where b.tenant_id = $1`
-      await tx.execute({ text, values: [principal.tenantId, walkLength + 100] })
+      await tx.execute({ text, values: [principal.tenantId, windowLength + 100] })
     })
     const id = await write(async (tx) => await insertEntity(tx, principal, 2))
     const { changes, next } = await pull(blind, before.next)
@@ -179,7 +179,7 @@ describe('the change feed', () => {
     const from = { position: '0', ordinal: null }
     const kinds = ['entity'] as const
     const [near, stop] = await findings.asService.read(findings.assertionOf(principal.tenantId), async (tx) =>
-      Promise.all([listChanges(tx, { after: from, kinds, limit: 10, walk: 100 }), findWalkEnd(tx, from, 100)]),
+      Promise.all([listChanges(tx, { after: from, kinds, limit: 10, window: 100 }), findWindowEnd(tx, from, 100)]),
     )
     expect(near).toHaveLength(1)
     expect(stop).toMatchObject({ position: '2' })

@@ -1,7 +1,7 @@
 import { findingSchema, type LogKind, logEntrySchema, maxLogWalk } from '@postern/contracts'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { z } from 'zod'
-import { listTenantLog } from '../src/tracker-log/tenant-log.ts'
+import { listTenantLog } from '../src/tracker-log/tenant/store.ts'
 import { type FindingsUnderTest, type Principal, findingBody, newTenant, path, startFindings } from './service.ts'
 
 let service: FindingsUnderTest

@@ -202,7 +202,7 @@ const faultOfConstraint: ReadonlyMap<string, InputError> = new Map([
   ],
 ])
 
-/** Errors without a problem are returned. */
+/** Returns the problem of a violated constraint, or else the error itself. */
 export function problemOfPlan(error: unknown, reasonAt = '/extension_reason'): unknown {
   const constraint = brokenConstraint(error)
   if (constraint === 'action_plan_extension_reason_said') {

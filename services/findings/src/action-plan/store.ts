@@ -4,17 +4,15 @@ import type { actionPlanSorts } from '@postern/contracts'
 import { type ResourceRow, type Tx, addressValues, statement, toResource } from '@postern/tenant-db'
 import {
   type Condition,
-  type PageBounds,
   dateOf,
-  keysetList,
-  listStatement,
   belongsToFindings,
   ownedBy,
   patternOf,
   timeOf,
   conditionIf,
   joinConditions,
-} from '../keyset.ts'
+} from '../condition/store.ts'
+import { type PageBounds, keysetList, listStatement } from '../keyset.ts'
 import { jsonOrNull } from '../sql/store.ts'
 import { NoFreeNumberError, actionPlanNumbers } from '../reference/store.ts'
 import type { StoredPlan } from './rules.ts'

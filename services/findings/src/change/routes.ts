@@ -17,10 +17,10 @@ import {
   type StoredChange,
   findBounds,
   findMark,
-  findWalkEnd,
+  findWindowEnd,
   listChanges,
   assignChangePositions,
-  walkLength,
+  windowLength,
 } from './store.ts'
 
 export function changeRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
@@ -29,27 +29,27 @@ export function changeRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     const kinds = readableKinds(context)
     const after: FeedPlace = given ?? { position: '0', ordinal: null, mark: null }
     const first = query.since === 'now' ? undefined : { after, kinds, limit }
-    let walked = await readStretch(db, context, first)
-    if (walked.bounds.hasUnplaced) {
+    let window = await readWindow(db, context, first)
+    if (window.bounds.hasUnplaced) {
       // The response contains everything committed before the request.
       while (await db.write(context, assignChangePositions));
-      walked = await readStretch(db, context, first)
+      window = await readWindow(db, context, first)
     }
-    if (given !== undefined) assertNotExpired(given, walked.bounds, walked.mark)
-    return { walked, kinds, after }
+    if (given !== undefined) assertNotExpired(given, window.bounds, window.mark)
+    return { window, kinds, after }
   }
 
   const page = async ({ query, context, answer, raw }: Input) => {
     const { limit } = query
     const opened = await openFeed({ query, context, limit })
     const { kinds } = opened
-    let { walked, after } = opened
-    // Many unreadable changes may come first. An empty page means the end, or the limit.
-    for (let walks = 1; walked.page.length === 0 && walked.isCut && walks < maxWalks; walks += 1) {
-      after = walked.next
-      walked = await readStretch(db, context, { after, kinds, limit })
+    let { window, after } = opened
+    // The caller may not read any of many changes in a row. An empty page means the end, or the limit of windows.
+    for (let windows = 1; window.page.length === 0 && window.isCut && windows < maxWindows; windows += 1) {
+      after = window.next
+      window = await readWindow(db, context, { after, kinds, limit })
     }
-    const { page: changes, next, isCut } = walked
+    const { page: changes, next, isCut } = window
     const binding = bindingOf(context)
     const onward = writeCursor(next, binding)
     answer.header('postern-next-since', onward)
@@ -67,20 +67,20 @@ export function changeRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       const binding = bindingOf(context)
       const opened = await openFeed({ query, context, limit: exportBatch })
       const { kinds } = opened
-      let { walked } = opened
-      const end = endOf(walked.bounds)
+      let { window } = opened
+      const end = endOf(window.bounds)
       answer.header('postern-next-since', writeCursor(end, binding))
       answer.header('cache-control', 'no-store')
       for (;;) {
-        for (const change of walked.page) {
+        for (const change of window.page) {
           if (BigInt(change.position) > BigInt(end.position)) return
           yield asChange(change, binding)
         }
-        if (!walked.isCut) return
-        if (walked.page.length === 0) yield heartbeat
-        const after = walked.next
+        if (!window.isCut) return
+        if (window.page.length === 0) yield heartbeat
+        const after = window.next
         context.share?.releaseRows()
-        walked = await readStretch(db, context, { after, kinds, limit: exportBatch })
+        window = await readWindow(db, context, { after, kinds, limit: exportBatch })
       }
     },
   })
@@ -90,10 +90,10 @@ type Input = ContractInput<typeof listRoute>
 
 const exportBatch = 1000
 
-const maxWalks = 25
+const maxWindows = 25
 
-/** Reads only the end of the feed if `from` is undefined. `isCut`: more changes follow. */
-async function readStretch(
+/** Reads one window of changes, or only the end of the feed if `from` is undefined. `isCut`: more changes follow. */
+async function readWindow(
   db: Deps['db'],
   context: RequestInfo['context'],
   from: { readonly after: FeedPlace; readonly kinds: readonly ChangeKind[]; readonly limit: number } | undefined,
@@ -104,7 +104,7 @@ async function readStretch(
   readonly isCut: boolean
   readonly mark: string | undefined
 }> {
-  const wanted = from === undefined ? undefined : { ...from, limit: from.limit + 1, walk: walkLength }
+  const wanted = from === undefined ? undefined : { ...from, limit: from.limit + 1, window: windowLength }
   const [bounds, rows, mark] = await db.read(context, async (tx) =>
     Promise.all([
       findBounds(tx),
@@ -119,12 +119,12 @@ async function readStretch(
   if (rows.length === wanted.limit && last !== undefined) {
     return { bounds, page: rows.slice(0, from.limit), next: last, isCut: true, mark }
   }
-  // One snapshot, so that no change between them is lost.
+  // Reads again in one snapshot, so that no change between the page and the end is lost.
   return await db.read(context, async (tx) => {
     const [then, page, end] = await Promise.all([
       findBounds(tx),
       listChanges(tx, wanted),
-      findWalkEnd(tx, from.after, walkLength),
+      findWindowEnd(tx, from.after, windowLength),
     ])
     const cut = page.length > from.limit ? page.at(from.limit - 1) : undefined
     return {

@@ -84,8 +84,8 @@ function markOf(batch: string): string {
   return createHash('sha256').update(batch).digest('base64url').slice(0, 11)
 }
 
-/** Limits the time of a statement. */
-export const walkLength = 20_000
+/** Changes that one statement examines, which limits its time. */
+export const windowLength = 20_000
 
 export async function listChanges(
   tx: Tx,
@@ -93,12 +93,12 @@ export async function listChanges(
     after,
     kinds,
     limit,
-    walk,
+    window,
   }: {
     readonly after: Omit<FeedPlace, 'mark'>
     readonly kinds: readonly ChangeKind[]
     readonly limit: number
-    readonly walk: number
+    readonly window: number
   },
 ): Promise<StoredChange[]> {
   const rows = await tx.query<{
@@ -122,7 +122,7 @@ export async function listChanges(
        where near.kind = any ($3)
        order by near.position, near.ordinal
        limit $4`,
-    values: [after.position, after.ordinal ?? maxOrdinal, kinds, limit, walk],
+    values: [after.position, after.ordinal ?? maxOrdinal, kinds, limit, window],
   })
   return rows.map((row) => ({
     position: row.position,
@@ -146,16 +146,16 @@ const behind = `
              and (b.position > $1::bigint or c.ordinal > $2)
            order by b.position, c.ordinal`
 
-/** Undefined if there are fewer than `walk` changes. */
-export async function findWalkEnd(
+/** Returns the last place of the window after `after`, or undefined if there are fewer changes. */
+export async function findWindowEnd(
   tx: Tx,
   after: Omit<FeedPlace, 'mark'>,
-  walk: number,
+  window: number,
 ): Promise<FeedPlace | undefined> {
   const [row] = await tx.query<{ position: string; ordinal: number; batch: string }>({
-    name: 'findings_feed_walk_end',
+    name: 'findings_feed_window_end',
     text: `select b.position, c.ordinal, b.id as batch ${behind} offset $3 limit 1`,
-    values: [after.position, after.ordinal ?? maxOrdinal, walk - 1],
+    values: [after.position, after.ordinal ?? maxOrdinal, window - 1],
   })
   return row === undefined ? undefined : { position: row.position, ordinal: row.ordinal, mark: markOf(row.batch) }
 }

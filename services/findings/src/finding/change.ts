@@ -47,7 +47,7 @@ export async function changeFinding(tx: Tx, before: StoredFinding, sent: UpdateF
     throw problem('conflict', { detail: 'The finding is cancelled and cannot change.' })
   const { after, error } = applyPatch(before, patch)
   const faults = [...(error === undefined ? [] : inputErrors(error, 'body')), ...changeFaults(before, after)]
-  if (lacksEvidence(before, after) && !(await findProgress(tx, before.id)).hasEvidence) faults.push(unproved)
+  if (lacksEvidence(before, after) && !(await findProgress(tx, before.id)).hasEvidence) faults.push(missingEvidence)
   if (faults.length > 0) throw invalidContent(faults)
   const changes = changesBetween(before, after, patchedFields)
   if (changes.length === 0) return { finding: before, drafts: [] }
@@ -55,7 +55,7 @@ export async function changeFinding(tx: Tx, before: StoredFinding, sent: UpdateF
   return { finding, drafts: draftsOf(changes, { findingId: before.id }) }
 }
 
-/** In the transaction, because an earlier item of a bulk request can have made the repeated finding. */
+/** Resolves an address within the transaction, because an earlier bulk item may have created the repeated finding. */
 async function withRepeatedId<B extends { readonly repeat_of_id?: string | null | undefined }>(
   tx: Tx,
   body: B,
@@ -77,7 +77,7 @@ function lacksEvidence(before: StoredFinding, after: StoredFinding): boolean {
   return before.status === 'closed' && needsEvidence(after) && !needsEvidence(before)
 }
 
-const unproved: InputError = {
+const missingEvidence: InputError = {
   pointer: '/severity',
   code: 'missing_evidence',
   detail: 'must not become critical or high, because the finding was closed without evidence: reopen it first',
@@ -106,7 +106,7 @@ export async function moveFinding(
   return { finding: followed.finding, drafts: [draft, ...followed.drafts] }
 }
 
-/** If one of its plans was approved before. */
+/** Moves an open finding on to `in_remediation` if one of its plans was approved before. */
 export async function startRemediation(
   tx: Tx,
   finding: StoredFinding,

@@ -29,8 +29,8 @@ export async function expand(
   {
     wanted,
     today,
-    most,
-  }: { readonly wanted: readonly Expansion[]; readonly today: CalendarDate; readonly most: number },
+    limit,
+  }: { readonly wanted: readonly Expansion[]; readonly today: CalendarDate; readonly limit: number },
 ): Promise<ReadonlyMap<string, Parts>> {
   const wants = new Set(wanted)
   const ids = findings.map(({ id }) => id)
@@ -41,9 +41,9 @@ export async function expand(
       : db
           .read(request.context, async (tx) =>
             Promise.all([
-              wants.has('recommendations') ? listFirstRecommendations(tx, ids, most) : undefined,
-              wants.has('action_plans') ? listFirstPlans(tx, ids, most) : undefined,
-              wants.has('log') ? listLastEntries(tx, ids, most) : undefined,
+              wants.has('recommendations') ? listFirstRecommendations(tx, ids, limit) : undefined,
+              wants.has('action_plans') ? listFirstPlans(tx, ids, limit) : undefined,
+              wants.has('log') ? listLastEntries(tx, ids, limit) : undefined,
             ]),
           )
           .catch((error: unknown) => {

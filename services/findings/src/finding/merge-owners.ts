@@ -6,7 +6,7 @@ import type { Universe } from '../universe/universe.ts'
 
 type Group = FindingsSummary[number]
 
-/** Makes one group of those that name the same person by id, e-mail address or name. */
+/** Merges groups that name the same person by id, e-mail address or name. */
 export async function mergeOwners(
   groups: FindingsSummary,
   request: Pick<RequestInfo, 'context' | 'requestId'>,
@@ -14,7 +14,7 @@ export async function mergeOwners(
 ): Promise<FindingsSummary> {
   const texts = groups.flatMap(({ key }) => key ?? [])
   const people = texts.length === 0 ? [] : await universe.identify(request, texts)
-  // Ids and addresses have one person each. Names that too many have are groups of their own.
+  // Ids and addresses identify one person each. A name that too many people have keeps its own group.
   const unique = texts.filter((text) => isPersonId(text) || text.includes('@'))
   const labels = labelsOf(people ?? (unique.length === 0 ? [] : await universe.identify(request, unique)) ?? [])
   const merged = new Map<string | null, Group>()

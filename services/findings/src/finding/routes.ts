@@ -92,7 +92,7 @@ export function findingRoutes(
       const parts = await expand({ db, universe, sealer }, input, findings, {
         wanted,
         today: day,
-        most: mostExpanded.listed,
+        limit: mostExpanded.listed,
       })
       return findings.map((finding) => ({ ...finding, ...parts.get(finding.id) }))
     },
@@ -131,7 +131,7 @@ export function findingRoutes(
     const parts = await expand({ db, universe, sealer }, input, [stored], {
       wanted,
       today: day,
-      most: mostExpanded.one,
+      limit: mostExpanded.one,
     })
     const expanded = parts.get(stored.id) ?? {}
     // Expanded parts can change without the finding.

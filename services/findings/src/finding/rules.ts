@@ -47,7 +47,7 @@ export function asRead(stored: StoredFinding, today: CalendarDate): Finding {
   }
 }
 
-/** Never overdue. */
+/** Findings with these statuses are never overdue. */
 const endStatuses: ReadonlySet<Finding['status']> = new Set(['closed', 'risk_accepted', 'cancelled'])
 
 export function asStub({ id, reference, version, status }: StoredFinding): FindingStub {
@@ -80,7 +80,7 @@ export const unknownRepeat: InputError = toFault(
   'must be the id or address of another finding',
 )
 
-/** Returns undefined if the service is at fault. */
+/** Returns the caller's error, or undefined if only the service can break the constraint. */
 export function faultOfConstraint(constraint: string): InputError | undefined {
   switch (constraint) {
     case 'finding_condition_said':

@@ -10,7 +10,7 @@ export async function findFindingId(tx: Tx, address: ResourceAddress): Promise<s
   return rows[0]?.id
 }
 
-/** With its recommendations, plans and log. */
+/** Locks a finding, and with it its recommendations, plans and log. */
 export async function lockFinding(tx: Tx, address: ResourceAddress): Promise<StoredFinding | undefined> {
   if (address.by === 'external-id') return await lockNamed(tx, address)
   const [, stored] = await Promise.all([
@@ -21,10 +21,10 @@ export async function lockFinding(tx: Tx, address: ResourceAddress): Promise<Sto
   return stored
 }
 
-/** The previous lock holder may have moved the external id, so this reads by the locked id. */
+/** Reads by the locked id, because the previous lock holder may have given the external id to another finding. */
 async function lockNamed(tx: Tx, address: ResourceAddress): Promise<StoredFinding | undefined> {
   const lock = async () => (await tx.query<{ id: string }>(lockStatement(address)))[0]?.id
-  // The second sees an external id that moved during the first.
+  // The second attempt sees an external id that another transaction moved during the first.
   const id = (await lock()) ?? (await lock())
   return id === undefined ? undefined : await findFinding(tx, { by: 'id', id })
 }

@@ -2,7 +2,7 @@ import { type Tx, statement } from '@postern/tenant-db'
 
 const note = statement('findings_note_overdue', 'select findings.note_overdue()')
 
-/** Gives what became overdue a new version and notes it as an event, in all tenants: once for a date, up to 1,000 of each kind. */
+/** Gives newly overdue findings and plans of all tenants a new version and an event, once per due date and up to 1,000 of each. */
 export async function recordOverdue(tx: Tx): Promise<void> {
   await tx.execute(note([]))
 }

@@ -2,7 +2,7 @@ import { type Logger, repeatEvery } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import { recordOverdue } from './store.ts'
 
-/** A new day in UTC is noticed within a minute; more than 1,000 take a minute for each further thousand. */
+/** Findings and plans that become overdue at midnight (UTC) are recorded within a minute, or 1,000 of each a minute. */
 const everyMs = 60_000
 
 export function watchOverdue({

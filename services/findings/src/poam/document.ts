@@ -23,7 +23,7 @@ export async function* textOf({ maker, lastModified, pieces }: PoamDocument): As
   const risk = new OpenRisk(maker)
   let list = ''
   for await (const piece of pieces) {
-    // Closes the previous piece first.
+    // Closes the previous risk, unless the piece belongs to its log.
     const closing = piece.part === 'log' ? '' : risk.end()
     if (lists[piece.part] === list) {
       yield `${closing}${piece.part === 'log' ? '' : ','}`

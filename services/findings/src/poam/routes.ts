@@ -47,17 +47,17 @@ export function poamRoutes(app: App, { db, now, universe }: Pick<Deps, 'db' | 'n
     search.sort()
     const maker = createPoamMaker(context.tenantId, search.toString())
     // Selected first, so that references stay valid if findings change during the export.
-    const { pieces, lastModified } = await select(db, context, filter, maker)
+    const { pieces, lastModified } = await selectFindings(db, context, filter, maker)
     answer.header('content-disposition', 'attachment; filename="poam.json"')
     const isHead = raw.method === 'HEAD'
-    const document: PoamDocument = { maker, lastModified, pieces: read(db, context, pieces, today) }
+    const document: PoamDocument = { maker, lastModified, pieces: readPieces(db, context, pieces, today) }
     const text = isHead ? [] : textOf(document)
     return new StreamedAnswer(`${mediaType}; charset=utf-8`, Readable.from(text, { objectMode: false }))
   })
 }
 
 /** Reads the pieces in order, even if sending them outlives the assertion. */
-async function* read(
+async function* readPieces(
   db: Deps['db'],
   context: Context,
   pieces: readonly Piece[],
@@ -84,7 +84,12 @@ interface Selection {
   readonly lastModified: string
 }
 
-async function select(db: Deps['db'], context: Context, filter: FindingFilter, maker: PoamMaker): Promise<Selection> {
+async function selectFindings(
+  db: Deps['db'],
+  context: Context,
+  filter: FindingFilter,
+  maker: PoamMaker,
+): Promise<Selection> {
   const ids: string[] = []
   const entries = new Map<string, number>()
   let last = new Date(0)

@@ -269,7 +269,7 @@ const riskStatuses: Readonly<Record<Finding['status'], PoamRiskStatus>> = {
   cancelled: 'closed',
 }
 
-/** Statuses of plans have other names, except `cancelled`. */
+/** Ignores moves of plans, whose statuses have other names, except `cancelled`. */
 function newStatusOf({ changes }: PoamEntry): Finding['status'] | undefined {
   const { from, to } = changes.find(({ field }) => field === 'status') ?? {}
   return isFindingStatus(to) && (from === null || isFindingStatus(from)) ? to : undefined
@@ -283,7 +283,6 @@ function isDone(status: ActionPlan['status']): boolean {
   return status === 'implemented' || status === 'verified'
 }
 
-/** NIST's schema accepts only ASCII addresses; others become a remark. */
 function partyOf(uuid: string, { email, name }: PersonRef): PoamParty {
   const shown = name === undefined ? undefined : toOneLine(name)
   return {
@@ -294,6 +293,7 @@ function partyOf(uuid: string, { email, name }: PersonRef): PoamParty {
   }
 }
 
+/** NIST's schema accepts only ASCII addresses, so others become a remark. */
 function addressOf(email: string): Pick<PoamParty, 'email-addresses' | 'remarks'> {
   return /^[!-~]+$/.test(email) ? { 'email-addresses': [email] } : { remarks: escapeMarkup(`E-mail: ${email}`) }
 }

@@ -15,7 +15,7 @@ export async function findLastChange(tx: Tx, findingIds: readonly string[]): Pro
   return row?.last ?? undefined
 }
 
-/** Logs are separate, because they can be long. */
+/** A part of the document about one finding. Its log has several pieces, because it can be long. */
 export interface Piece {
   readonly part: 'observation' | 'risk' | 'log' | 'finding' | 'item'
   readonly findingId: string
@@ -83,7 +83,7 @@ const lastEntries = statement(
   group by l.finding_id`,
 )
 
-// Sorts only places, and reads each piece when its turn comes.
+// Sorts only the places, and reads each piece when the cursor reaches it.
 const pieces = listStatement(
   'poam_pieces',
   `select

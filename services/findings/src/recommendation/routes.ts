@@ -139,8 +139,8 @@ export function recommendationRoutes(
         const found = await findRecommendation(tx, address)
         if (found === undefined) throw problem('not_found')
         const finding = await lockFinding(tx, { by: 'id', id: found.finding_id })
-        const carried = await listRecommendationProgress(tx, found.finding_id)
-        const { recommendation: before, byPlans } = carried.find(
+        const progress = await listRecommendationProgress(tx, found.finding_id)
+        const { recommendation: before, byPlans } = progress.find(
           ({ recommendation }) => recommendation.id === found.id,
         ) ?? { recommendation: found, byPlans: null }
         assertVersion(input, before.version)

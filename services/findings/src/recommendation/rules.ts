@@ -77,10 +77,10 @@ export function recommendationFaults(
   return faults
 }
 
-/** Null without live plans: people set the status then. The database computes it (`findings.status_by_plans`). */
+/** The status that live plans imply. Null without any: then people set the status. The database computes it (`findings.status_by_plans`). */
 export type StatusByPlans = 'accepted' | 'implemented' | 'verified' | null
 
-export function stepsToPlans(
+export function stepsToStatus(
   status: Recommendation['status'],
   byPlans: StatusByPlans,
 ): readonly Recommendation['status'][] {

@@ -3,15 +3,13 @@ import type { recommendationSorts } from '@postern/contracts'
 import { type ResourceRow, type Tx, addressValues, statement, toResource } from '@postern/tenant-db'
 import {
   type Condition,
-  type PageBounds,
-  keysetList,
-  listStatement,
   belongsToFindings,
   patternOf,
   timeOf,
   conditionIf,
   joinConditions,
-} from '../keyset.ts'
+} from '../condition/store.ts'
+import { type PageBounds, keysetList, listStatement } from '../keyset.ts'
 import type { StatusByPlans } from './rules.ts'
 
 export type RecommendationSort = (typeof recommendationSorts)[number]
@@ -101,7 +99,7 @@ export interface RecommendationProgress {
 }
 
 export async function listRecommendationProgress(tx: Tx, findingId: string): Promise<RecommendationProgress[]> {
-  const rows = await tx.query<RecommendationRow & { by_plans: StatusByPlans }>(carriedOut([findingId]))
+  const rows = await tx.query<RecommendationRow & { by_plans: StatusByPlans }>(progressOfFinding([findingId]))
   return rows.map(({ by_plans: byPlans, ...row }) => ({ recommendation: toResource(row), byPlans }))
 }
 
@@ -201,7 +199,7 @@ const update = statement(
 )
 
 // recommendation_number_unique, action_plan_recommendation_by_recommendation, action_plan_pk
-const carriedOut = statement(
+const progressOfFinding = statement(
   'recommendations_carried_out',
   `select ${columns},
     findings.status_by_plans(array(

@@ -12,11 +12,11 @@ interface ReferenceMembers extends NamingPeople {
   readonly evidence_refs?: readonly EvidenceRef[] | undefined
 }
 
-/** References that `before` already has may be missing. */
+/** Accepts unknown references that `before` already has. */
 export type ReferenceCheck = (body: ReferenceMembers, before?: ReferenceMembers) => void
 
-/** Throws a 503 problem if a service does not answer. Call it before the transaction. */
-export async function referenceCheck(
+/** Returns a check that throws a 422 problem. Throws a 503 problem if a service does not answer. */
+export async function createReferenceCheck(
   { universe, evidence }: Pick<Deps, 'universe' | 'evidence'>,
   request: Pick<RequestInfo, 'context' | 'requestId'>,
   bodies: readonly ReferenceMembers[],

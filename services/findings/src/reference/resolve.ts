@@ -17,8 +17,8 @@ export function isAddress(text: string): boolean {
   return text.includes(':')
 }
 
-/** Returns a function that replaces `ref:` and `ext:` addresses with ids. Addresses of nothing stay. */
-export async function addressResolver(
+/** Returns a function that replaces `ref:` and `ext:` addresses with ids. Unknown addresses stay. */
+export async function createAddressResolver(
   universe: Universe,
   request: Request,
   bodies: readonly NamingReferences[],
@@ -48,7 +48,7 @@ export async function entityIdsOf(
   universe: Universe,
 ): Promise<readonly string[] | undefined> {
   if (addresses === undefined) return undefined
-  const resolve = await addressResolver(universe, request, [{ entity_ids: addresses }])
+  const resolve = await createAddressResolver(universe, request, [{ entity_ids: addresses }])
   return resolve({ entity_ids: addresses }).entity_ids.filter(isId)
 }
 

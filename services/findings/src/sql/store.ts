@@ -1,7 +1,7 @@
 import { sqlError } from '@postern/tenant-db'
 
 // Re-exported, because only stores may import tenant-db.
-export { statement, tenantOf } from '@postern/tenant-db'
+export { tenantOf } from '@postern/tenant-db'
 
 /** The constraint that a failed statement violates. */
 export function brokenConstraint(error: unknown): string | undefined {

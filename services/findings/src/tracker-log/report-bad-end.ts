@@ -1,6 +1,6 @@
 import type { Logger, Registry } from '@postern/service-kit'
 import { Counter } from '@prometheus-io/client'
-import type { SignedEnd } from './store.ts'
+import type { SignedEnd } from './end/store.ts'
 
 /** `contradicted`: the log or its signature does not match. `unknown_key`: no published key signed it. */
 export type ReportBadEnd = (doubt: 'contradicted' | 'unknown_key', tenantId: string, signed: SignedEnd) => void
@@ -22,8 +22,8 @@ export function createBadEndReporter({
   return (doubt, tenantId, { position, root, day, found, jws }) => {
     doubted.inc({ doubt })
     // The signature is lost once a new end replaces it.
-    const said = { tenant_id: tenantId, position, day, expected_root: root, found_root: found, jws }
-    if (doubt === 'contradicted') logger.error({ event: 'log_contradicted', ...said })
-    else logger.warn({ event: 'log_end_of_unknown_key', ...said })
+    const fields = { tenant_id: tenantId, position, day, expected_root: root, found_root: found, jws }
+    if (doubt === 'contradicted') logger.error({ event: 'log_contradicted', ...fields })
+    else logger.warn({ event: 'log_end_of_unknown_key', ...fields })
   }
 }

@@ -26,12 +26,13 @@ import type { Deps } from '../deps.ts'
 import { getFindingId } from '../finding/get-finding-id.ts'
 import { lockFinding } from '../finding/store.ts'
 import { invalidContent, mayRead } from '../request.ts'
-import { referenceCheck } from '../reference/check.ts'
+import { createReferenceCheck } from '../reference/check.ts'
 import { createRecorder } from './record.ts'
 import { sealedCheckpoint } from './seal.ts'
 import { verifySignedEnd } from './signed-end.ts'
-import { countFindingLog, findLastSeq, findLogEnd, findPosition, findSignedEnd, listFindingLog } from './store.ts'
-import { countTenantLog, listTenantLog, pageOfTenantLog } from './tenant-log.ts'
+import { findLogEnd, findSignedEnd } from './end/store.ts'
+import { countFindingLog, findLastSeq, findPosition, listFindingLog } from './store.ts'
+import { countTenantLog, listTenantLog, pageOfTenantLog } from './tenant/store.ts'
 import { verifyLog } from './verify.ts'
 
 const numberKey = z.strictObject({ after: z.int().min(0) })
@@ -120,7 +121,7 @@ export function trackerLogRoutes(
         { pointer: '/occurred_at', code: 'out_of_range', detail: 'must be in the past, and not before 1900' },
       ])
     }
-    const assertKnown = await referenceCheck(deps, input, [body])
+    const assertKnown = await createReferenceCheck(deps, input, [body])
     return await db.write(context, async (tx) => {
       const finding = await lockFinding(tx, address)
       if (finding === undefined) throw problem('not_found')

@@ -69,8 +69,8 @@ export function textOfMove({
   readonly reason?: string | undefined
   readonly note?: string | undefined
 }): string | undefined {
-  const said = [reason ?? '', note ?? ''].filter((text) => text.trim() !== '')
-  return said.length === 0 ? undefined : said.join('\n\n')
+  const texts = [reason ?? '', note ?? ''].filter((text) => text.trim() !== '')
+  return texts.length === 0 ? undefined : texts.join('\n\n')
 }
 
 export function draftsOf(changes: readonly FieldChange[], about: Omit<LogDraft, 'kind' | 'changes'>): LogDraft[] {

@@ -3,19 +3,20 @@ import type { CheckpointSigner } from './sign.ts'
 import { verifySignedEnd, signEnd } from './signed-end.ts'
 import {
   type StoredCheckpoint,
+  findCheckpoint,
   findDayEnd,
-  findSealed,
   findSignedEnd,
-  hasUnplacedEntries,
-  lockLog,
   insertCheckpoint,
-  assignEntryPositions,
-  placeBatch,
-} from './store.ts'
+  lockLog,
+} from './end/store.ts'
+import { assignEntryPositions, hasUnplacedEntries, placeBatch } from './store.ts'
 
 const lastDay = '9999-12-31'
 
-/** Places committed entries and signs the new end. Blocks other sealers, not writers. Returns whether more may wait. */
+/**
+ * Assigns positions to committed entries and signs the new end. Blocks other sealers, but no writers. Returns whether
+ * more entries may wait.
+ */
 export async function sealLog(
   tx: Tx,
   { tenantId, checkpoints }: { readonly tenantId: string; readonly checkpoints: CheckpointSigner },
@@ -47,12 +48,12 @@ export async function sealedCheckpoint(
     readonly day?: string
   },
 ): Promise<{ readonly checkpoint: StoredCheckpoint | undefined; readonly today: string }> {
-  const { checkpoint, isBehind, today } = await db.read(tenant, async (tx) => findSealed(tx, day))
+  const { checkpoint, isBehind, today } = await db.read(tenant, async (tx) => findCheckpoint(tx, day))
   if (!isBehind) return { checkpoint, today }
   const made = await db.write(tenant, async (tx) => {
     await lockLog(tx)
     await sealDays(tx, { tenantId, checkpoints, day })
-    return (await findSealed(tx, day)).checkpoint
+    return (await findCheckpoint(tx, day)).checkpoint
   })
   return { checkpoint: made, today }
 }

@@ -9,14 +9,14 @@ export interface CheckpointSigner {
   sign(checkpoint: Checkpoint): Promise<string>
   /** Returns undefined if no published key signed it. */
   verify(jws: string): Promise<Checkpoint | undefined>
-  /** Undefined if the text is no checkpoint. */
+  /** Reads a checkpoint of an unpublished key, without verifying it. Returns undefined for any other text. */
   parseUnverified(jws: string): Checkpoint | undefined
   readonly reportBadEnd: ReportBadEnd
   /** RFC 7517, the signing key first. */
   readonly publicKeys: readonly JWK[]
 }
 
-/** The first key signs; key ids are RFC 7638 thumbprints. */
+/** The first key signs. Key ids are thumbprints (RFC 7638). */
 export async function openCheckpointSigner(
   [key, ...others]: SigningKeys,
   reportBadEnd: ReportBadEnd = () => undefined,

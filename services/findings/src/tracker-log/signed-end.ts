@@ -1,7 +1,7 @@
 import { ProblemError } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import type { CheckpointSigner } from './sign.ts'
-import { type LogEnd, type SignedEnd, saveSignedEnd } from './store.ts'
+import { type LogEnd, type SignedEnd, saveSignedEnd } from './end/store.ts'
 
 /**
  * Someone changed the log outside of the service. The service stops writing and signing until a person has examined it.
@@ -29,12 +29,12 @@ export async function verifySignedEnd(
 ): Promise<boolean> {
   if (signed === undefined) return false
   const genuine = await checkpoints.verify(signed.jws)
-  const said = genuine ?? checkpoints.parseUnverified(signed.jws)
+  const claimed = genuine ?? checkpoints.parseUnverified(signed.jws)
   const isOfTheEnd =
-    said?.tenant === tenantId &&
-    said.position === signed.position &&
-    said.root === signed.root &&
-    said.day === signed.day &&
+    claimed?.tenant === tenantId &&
+    claimed.position === signed.position &&
+    claimed.root === signed.root &&
+    claimed.day === signed.day &&
     signed.found === signed.root
   if (!isOfTheEnd) {
     checkpoints.reportBadEnd('contradicted', tenantId, signed)

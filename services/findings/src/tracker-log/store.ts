@@ -1,15 +1,10 @@
 import type { CreatedBy, LogEntry, LogKind } from '@postern/contracts'
 import { logKinds } from '@postern/contracts'
-import { emptyRoot, hashOf, sealEntry } from '@postern/log-chain'
+import { hashOf, sealEntry } from '@postern/log-chain'
 import { type Tx, statement } from '@postern/tenant-db'
 import { listStatement } from '../keyset.ts'
+import { type LogEnd, type SignedEnd, findLogEnd, findSignedEnd } from './end/store.ts'
 import type { LogDraft } from './rules.ts'
-
-export interface LogEnd {
-  readonly position: number
-  readonly root: string
-  readonly recordedAt: Date | undefined
-}
 
 /** The sealer gives it its position after the commit. */
 export type WrittenEntry = Omit<LogEntry, 'position'>
@@ -79,24 +74,19 @@ export const placeBatch = 500
 
 /** Gives committed entries their positions. The end of the log must be locked. */
 export async function assignEntryPositions(tx: Tx): Promise<PlacedEntries> {
-  const [[before], [placed], [end], [clock]] = await Promise.all([
-    tx.query<EndRow>(readEnd([])),
+  const [before, [placed], end, [clock]] = await Promise.all([
+    findLogEnd(tx),
     tx.query<{ count: number }>(placeWaiting([placeBatch])),
-    tx.query<EndRow>(readEnd([])),
+    findLogEnd(tx),
     tx.query<{ now: Date }>(readClock([])),
   ])
   if (placed === undefined || clock === undefined) throw new Error('placing entries returned no row')
-  return { before: endOf(before), end: endOf(end), count: placed.count, now: clock.now }
+  return { before, end, count: placed.count, now: clock.now }
 }
 
 export async function findPosition(tx: Tx, findingId: string, seq: number): Promise<number | undefined> {
   const [row] = await tx.query<{ position: string }>(positionOf([findingId, seq]))
   return row === undefined ? undefined : Number(row.position)
-}
-
-export async function findLogEnd(tx: Tx): Promise<LogEnd> {
-  const [end] = await tx.query<EndRow>(readEnd([]))
-  return endOf(end)
 }
 
 export async function findLastSeq(tx: Tx, findingId: string): Promise<number> {
@@ -128,7 +118,7 @@ export interface StoredEntry {
   readonly hash: string
 }
 
-/** Including those without a position. */
+/** Lists entries, including those without a position. */
 export async function listFindingEntries(
   tx: Tx,
   findingId: string,
@@ -146,77 +136,6 @@ export async function countFindingLog(
   return row?.total ?? 0
 }
 
-export interface StoredCheckpoint {
-  readonly day: string
-  readonly position: number
-  readonly root: string
-  readonly jws: string
-}
-
-/** Unless the day has one. */
-export async function insertCheckpoint(tx: Tx, { day, position, root, jws }: StoredCheckpoint): Promise<void> {
-  await tx.execute(saveCheckpoint([day, position, root, jws]))
-}
-
-export interface SignedEnd extends StoredCheckpoint {
-  /** Null if the log is shorter. */
-  readonly found: string | null
-}
-
-export async function findSignedEnd(tx: Tx): Promise<SignedEnd | undefined> {
-  const [row] = await tx.query<{ position: string; root: string; day: string; jws: string; found: string | null }>(
-    readSignedEnd([]),
-  )
-  return row === undefined ? undefined : { ...row, position: Number(row.position) }
-}
-
-/** Replaces the signed end. The end of the log must be locked. */
-export async function saveSignedEnd(tx: Tx, { day, position, root, jws }: StoredCheckpoint): Promise<void> {
-  await tx.execute(upsertSignedEnd([day, position, root, jws]))
-}
-
-export interface Sealed {
-  readonly checkpoint: StoredCheckpoint | undefined
-  readonly isBehind: boolean
-  /** The database's day (UTC). */
-  readonly today: string
-}
-
-export async function findSealed(tx: Tx, day: string): Promise<Sealed> {
-  const [row] = await tx.query<SealedRow>(lastCheckpoint([day]))
-  if (row === undefined) throw new Error('the checkpoint of a day returned no row')
-  const { day: of, position, root, jws, is_behind: isBehind, today } = row
-  const isThere = of !== null && position !== null && root !== null && jws !== null
-  return { checkpoint: isThere ? { day: of, position: Number(position), root, jws } : undefined, isBehind, today }
-}
-
-interface SealedRow {
-  readonly day: string | null
-  readonly position: string | null
-  readonly root: string | null
-  readonly jws: string | null
-  readonly is_behind: boolean
-  readonly today: string
-}
-
-export async function lockLog(tx: Tx): Promise<void> {
-  await tx.query(lockEnd([]))
-}
-
-export async function findDayEnd(
-  tx: Tx,
-  day: string,
-): Promise<(Omit<StoredCheckpoint, 'jws'> & { readonly now: Date }) | undefined> {
-  const [row] = await tx.query<{ day: string; position: string; root: string; now: Date }>(dayEnd([day]))
-  return row === undefined ? undefined : { ...row, position: Number(row.position) }
-}
-
-interface EndRow {
-  readonly position: string
-  readonly root: string
-  readonly recorded_at: Date
-}
-
 interface HeadRow {
   readonly finding_id: string
   readonly seq: number | null
@@ -229,32 +148,11 @@ export interface LogRow {
   readonly hash: string
 }
 
-function endOf(row: EndRow | undefined): LogEnd {
-  if (row === undefined) return { position: 0, root: emptyRoot, recordedAt: undefined }
-  return { position: Number(row.position), root: row.root, recordedAt: row.recorded_at }
-}
-
 export function toEntry({ position, entry, hash }: LogRow): LogEntry {
   // Only appendEntries writes entries.
   const content: Omit<WrittenEntry, 'hash'> = JSON.parse(entry)
   return { position: Number(position), ...content, hash }
 }
-
-// The same lock as `findings.place_log_entries`. Acquired first, so that the end cannot move.
-const lockEnd = statement(
-  'log_hold_end',
-  `select from pg_advisory_xact_lock(hashtextextended('findings.tracker_log ' || (select tenancy.tenant_id())::text, 0))`,
-)
-
-// tracker_log_pk, backward
-const readEnd = statement(
-  'log_read_end',
-  `select l.position, l.root, l.recorded_at
-  from findings.tracker_log l
-  where l.position > 0
-  order by l.position desc
-  limit 1`,
-)
 
 // tracker_log_pk
 const firstUnplaced = statement('log_first_unplaced', 'select from findings.tracker_log l where l.position < 0 limit 1')
@@ -265,22 +163,6 @@ const placeWaiting = statement('log_place', 'select findings.place_log_entries($
 const positionOf = statement(
   'log_position_of',
   'select l.position from findings.tracker_log l where l.finding_id = $1::uuid and l.seq = $2 and l.position > 0',
-)
-
-// log_end_pk, tracker_log_pk
-const readSignedEnd = statement(
-  'log_read_signed_end',
-  `select signed.position, signed.root, signed.day, signed.jws, l.root as found
-  from findings.log_end signed
-  left join findings.tracker_log l on l.tenant_id = signed.tenant_id and l.position = signed.position`,
-)
-
-const upsertSignedEnd = statement(
-  'log_keep_signed_end',
-  `insert into findings.log_end as signed (tenant_id, day, position, root, jws)
-  values ((select tenancy.tenant_id()), $1::date, $2::bigint, $3, $4)
-  on conflict (tenant_id) do update
-    set day = greatest(signed.day, excluded.day), position = excluded.position, root = excluded.root, jws = excluded.jws`,
 )
 
 const readClock = statement('log_read_clock', 'select now()::timestamptz(3) as now')
@@ -348,60 +230,4 @@ const countOfFinding = statement(
   `select count(*)::integer as total
   from findings.tracker_log l
   where l.finding_id = $1::uuid and l.kind = any($2::text[]) and l.seq > $3::bigint and l.position > 0`,
-)
-
-const saveCheckpoint = statement(
-  'log_save_checkpoint',
-  `insert into findings.log_checkpoint (tenant_id, day, position, root, jws)
-  values ((select tenancy.tenant_id()), $1::date, $2::bigint, $3, $4)
-  on conflict (tenant_id, day) do nothing`,
-)
-
-const dayOver = `least($1::date, (now() at time zone 'UTC')::date - 1)`
-
-const afterDays = `(${dayOver} + 1)::timestamp at time zone 'UTC'`
-
-// log_checkpoint_pk, backward
-const checkpointOf = `
-  (values (1)) as one (row)
-  left join lateral (
-    select c.day, c.position, c.root, c.jws
-    from findings.log_checkpoint c
-    where c.day <= $1::date
-    order by c.day desc
-    limit 1
-  ) as c on true`
-
-const nextPosition = `coalesce(
-  (select min(later.position) from findings.log_checkpoint later where later.day > $1::date), 9223372036854775807)`
-
-// tracker_log_pk, for the entry after the checkpoint
-const lastCheckpoint = statement(
-  'log_last_checkpoint',
-  `select c.day, c.position, c.root, c.jws, coalesce(
-    next.recorded_at < ${afterDays} and (c.day is null or c.day < ${dayOver}) and next.position <= ${nextPosition},
-    false) as is_behind, (now() at time zone 'UTC')::date as today
-  from ${checkpointOf}
-  left join findings.tracker_log next on next.position = coalesce(c.position, 0) + 1`,
-)
-
-// An entry from before midnight that commits later belongs to the next day, so that days follow positions.
-const dayEnd = statement(
-  'log_day_end',
-  `select greatest(covered.day, c.day + 1) as day, l.position, l.root, now()::timestamptz(3) as now
-  from ${checkpointOf}
-  cross join lateral (
-    select max((e.recorded_at at time zone 'UTC')::date) as day, max(e.position) as position
-    from findings.tracker_log e
-    where e.position > coalesce(c.position, 0) and e.position <= ${nextPosition}
-      and e.position < coalesce((
-        select later.position
-        from findings.tracker_log later
-        where later.position > coalesce(c.position, 0) and later.recorded_at >= ${afterDays}
-        order by later.position
-        limit 1
-      ), 9223372036854775807)
-  ) as covered
-  join findings.tracker_log l on l.position = covered.position
-  where c.day is null or c.day < ${dayOver}`,
 )

@@ -6,7 +6,7 @@ import { type StoredEntry, listFindingEntries } from './store.ts'
 
 const batch = 500
 
-/** Does not trust stored entries. */
+/** Verifies the chain of a finding's log. Stored entries are not trusted to be valid. */
 export async function verifyLog(db: TenantDb, tenant: RequestContext, findingId: string): Promise<LogVerification> {
   tenant.share?.enterLargeAnswer()
   let last: Anchor = { seq: 0, hash: null }
@@ -42,7 +42,7 @@ export async function verifyLog(db: TenantDb, tenant: RequestContext, findingId:
   }
 }
 
-/** Returns undefined if invalid. Unplaced entries get 1, which the chain ignores. */
+/** Returns undefined if invalid. Entries without a position get 1, which the chain ignores. */
 function readEntry({ position, entry, hash }: StoredEntry) {
   try {
     const content: unknown = JSON.parse(entry)

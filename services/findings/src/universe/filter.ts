@@ -10,7 +10,7 @@ import { type RequestInfo, problem } from '@postern/service-kit'
 import { isPersonId } from '../person.ts'
 import type { Universe } from './universe.ts'
 
-/** Returns undefined if the filter selects no subtree or hierarchy. */
+/** Returns undefined if the filter names no subtree or hierarchy. */
 export async function entitiesOfFilter(
   { subtree_of, hierarchy }: { readonly subtree_of?: string | undefined; readonly hierarchy?: string | undefined },
   request: Pick<RequestInfo, 'context' | 'requestId'>,
@@ -36,7 +36,7 @@ export async function ownersOfFilter(
 ): Promise<OwnerFilter | undefined> {
   if (texts === undefined) return undefined
   const people = await universe.identify(request, texts).catch((error: unknown) => {
-    // Ids find what names them without the universe, but no longer what has only the address of the person.
+    // Without an answer, an id still finds owners with that id, but not owners with only the person's address.
     if (!(error instanceof ServiceUnavailableError) || !texts.every(isPersonId)) throw error
     request.log.warn({ event: 'owner_not_identified', request_id: request.requestId, err: error })
     return []

@@ -1,6 +1,6 @@
 import { createLogger } from '@postern/service-kit'
 import { expect, test } from 'vitest'
-import { peopleLinker } from './link-people.ts'
+import { createPeopleLinker } from './link-people.ts'
 import type { Universe } from './universe.ts'
 
 const never = async (): Promise<never> => await Promise.reject(new Error('not asked here'))
@@ -21,7 +21,7 @@ test('all people of a bulk request are looked up, in several requests if necessa
   const bodies = Array.from({ length: 1_001 }, (_, n) => ({ owner: { email: `P${n}@example.org` } }))
   const context = { tenantId: 't', kind: 'api_key', id: 'k', label: 'l', scopes: [], roles: [], assertion: '' } as const
   const log = createLogger({ service: 'findings', level: 'error', write: () => undefined })
-  const link = await peopleLinker(universe, { context, requestId: 'r', log }, bodies)
+  const link = await createPeopleLinker(universe, { context, requestId: 'r', log }, bodies)
   expect(asked).toEqual([1000, 1])
   expect(bodies.map((body) => link(body).owner)).toEqual(
     bodies.map(({ owner }) => ({ ...owner, person_id: `id of ${owner.email.toLowerCase()}` })),

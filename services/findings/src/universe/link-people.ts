@@ -18,10 +18,10 @@ export type NamingPeople = { readonly [member in (typeof personMembers)[number]]
 const named = z.object({ email: emailSchema, person_id: z.undefined().optional() })
 
 /**
- * Adds `person_id` for known e-mail addresses. Without an answer, people stay unchanged, so that writes do not depend
- * on it.
+ * Returns a function that adds `person_id` for known e-mail addresses. If the universe service does not answer, people
+ * stay unchanged, so that writes do not depend on it.
  */
-export async function peopleLinker(
+export async function createPeopleLinker(
   universe: Universe,
   request: Pick<RequestInfo, 'context' | 'requestId' | 'log'>,
   bodies: readonly unknown[],

@@ -53,7 +53,7 @@ export async function reopenExpired(
   }
 }
 
-/** Empty if another process reopened it first. */
+/** Returns no drafts if another process reopened it first. */
 async function reopen(tx: Tx, id: string, today: CalendarDate): Promise<readonly LogDraft[]> {
   const before = await lockFinding(tx, { by: 'id', id })
   const until = before?.accepted_until

@@ -24,7 +24,7 @@ export function createDayStart(
   let day = ''
   let started = new Map<string, Promise<void>>()
 
-  /** Resolves to whether nothing is left to do on this day. */
+  /** Returns whether nothing is left to do on this day. */
   async function start(tenant: TenantAssertion, tenantId: string, today: string): Promise<boolean> {
     let isDone = true
     const logFailure = (event: string) => (error: unknown) => {
@@ -33,7 +33,7 @@ export function createDayStart(
       isDone = false
       logger.error({ event, err: error })
     }
-    // Seals left entries, then the day before, and only then writes entries of today.
+    // The previous day must be sealed before today's entries are written.
     await sealer
       .settle(tenant)
       .then(async () => await sealedCheckpoint(db, tenant, { tenantId, checkpoints }))

@@ -3,15 +3,14 @@ import type { OwnerFilter } from '@postern/contracts/internal'
 import type { Statement, Tx } from '@postern/tenant-db'
 import {
   type Condition,
-  type PageBounds,
   dateOf,
-  keysetList,
   ownedBy,
   patternOf,
   timeOf,
   conditionIf,
   joinConditions,
-} from '../../keyset.ts'
+} from '../../condition/store.ts'
+import { type PageBounds, keysetList } from '../../keyset.ts'
 import { jsonText } from '../row.ts'
 import type { StoredFinding } from '../rules.ts'
 
@@ -27,7 +26,7 @@ export interface FindingFilter {
   readonly source?: readonly string[] | undefined
   readonly namedEntityIds?: readonly string[] | undefined
   readonly owner?: OwnerFilter | undefined
-  /** On a day (UTC). */
+  /** Whether the finding is overdue on a day (UTC). */
   readonly overdue?: { readonly is: boolean; readonly on: string } | undefined
   readonly repeat?: boolean | undefined
   readonly identifiedFrom?: string | undefined
@@ -55,7 +54,7 @@ export async function listFindingStamps(
   }))
 }
 
-/** On a day (UTC). PostgreSQL builds JSON faster. */
+/** Lists findings as JSON, as of `today` (UTC). PostgreSQL builds it faster. */
 export async function listFindingTexts(
   tx: Tx,
   filter: FindingFilter,
@@ -75,7 +74,7 @@ export async function countFindings(tx: Tx, filter: FindingFilter): Promise<numb
   return rows[0]?.total ?? 0
 }
 
-/** `today` decides age and overdue. */
+/** `today` (UTC) decides age and overdue. */
 export async function summarizeFindings(
   tx: Tx,
   filter: FindingFilter,
@@ -170,7 +169,7 @@ const orders = {
   'severity,-target_date': { ...bySeverityAndTarget, direction: 'desc' },
 } as const
 
-/** The same content as `asRead`, on the day `$1`. */
+/** Returns the same content as `asRead` on the day `$1`. */
 export const findingList = keysetList<FindingSort, Sorted>({
   name: 'findings_list',
   select: `select ${jsonText} as json from findings.finding t`,

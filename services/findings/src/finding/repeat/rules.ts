@@ -1,6 +1,6 @@
 import type { Finding, PossibleRepeat } from '@postern/contracts'
 
-/** With the first `comparedLength` characters of its criteria. */
+/** A closed finding, with the first `comparedLength` characters of its criteria. */
 export interface RepeatCandidate extends Omit<PossibleRepeat, 'similarity'> {
   readonly criteria: string
 }
@@ -43,7 +43,7 @@ const higher: Readonly<Record<Finding['severity'], Finding['severity']>> = {
 }
 const ranks: Readonly<Record<Finding['severity'], number>> = { low: 1, medium: 2, high: 3, critical: 4 }
 
-/** Null if the given severity is as high. */
+/** Returns null if the given severity is as high. */
 export function suggestedSeverity(
   given: Finding['severity'],
   repeated: Finding['severity'] | undefined,

@@ -1,7 +1,7 @@
 import { type Tx, statement } from '@postern/tenant-db'
 import { type RepeatCandidate, comparedLength } from './rules.ts'
 
-/** The last hundred. */
+/** Lists the last hundred closed findings about these entities. */
 export async function listRepeatCandidates(tx: Tx, entityIds: readonly string[]): Promise<RepeatCandidate[]> {
   return await tx.query<RepeatCandidate & Record<string, unknown>>(candidates([entityIds, comparedLength]))
 }

@@ -1,15 +1,15 @@
 import { type LogEntry, type LogKind, logKinds, maxLogWalk } from '@postern/contracts'
-import type { TenantAssertion, TenantDb, Tx } from '@postern/tenant-db'
-import { statement } from '../sql/store.ts'
-import { listStatement, maxPageBytes } from '../keyset.ts'
-import { type LogRow, findLogEnd, toEntry } from './store.ts'
+import { type TenantAssertion, type TenantDb, type Tx, statement } from '@postern/tenant-db'
+import { listStatement, maxPageBytes } from '../../keyset.ts'
+import { findLogEnd } from '../end/store.ts'
+import { type LogRow, toEntry } from '../store.ts'
 
 export interface WantedEntries {
   readonly kinds: readonly LogKind[] | undefined
   readonly actor: readonly string[] | undefined
 }
 
-const stretchLength = 20_000
+const windowLength = 20_000
 
 /** Reads at most `maxLogWalk` entries. `nextAfter` is where the next page continues. */
 export async function pageOfTenantLog(
@@ -21,12 +21,12 @@ export async function pageOfTenantLog(
   let from = after
   let length = 0
   while (from < after + maxLogWalk) {
-    const [start, to] = [from, from + stretchLength]
+    const [start, to] = [from, from + windowLength]
     const [end, rows] = await db.read(tenant, async (tx) =>
       Promise.all([
         findLogEnd(tx),
         tx.query<LogRow>(
-          listStretch([wanted.kinds ?? logKinds, wanted.actor ?? null, start, to, limit - entries.length]),
+          listWindow([wanted.kinds ?? logKinds, wanted.actor ?? null, start, to, limit - entries.length]),
         ),
       ]),
     )
@@ -49,8 +49,8 @@ export async function countTenantLog(
   if (wanted.kinds === undefined && wanted.actor === undefined) return Math.max(0, last - after)
   if (last - after > maxLogWalk) return undefined
   let total = 0
-  for (let from = after; from < last; from += stretchLength) {
-    const part = countStretch([wanted.kinds ?? logKinds, wanted.actor ?? null, from, from + stretchLength])
+  for (let from = after; from < last; from += windowLength) {
+    const part = countWindow([wanted.kinds ?? logKinds, wanted.actor ?? null, from, from + windowLength])
     const [row] = await db.read(tenant, async (tx) => tx.query<{ total: number }>(part))
     total += row?.total ?? 0
   }
@@ -62,7 +62,7 @@ export interface LogStep {
   readonly entry: LogEntry | undefined
 }
 
-/** Returns wanted entries, and every hundredth position between them, so that a batch stays bounded. */
+/** Returns the wanted entries, and every hundredth position between them, so that no statement reads for long. */
 export async function listTenantLog(
   tx: Tx,
   { wanted, after, limit }: { readonly wanted: WantedEntries; readonly after: number; readonly limit: number },
@@ -78,8 +78,8 @@ export async function listTenantLog(
 
 const isWanted = '(l.kind = any($1::text[]) and ($2::text[] is null or l.actor_id = any($2)))'
 
-const listStretch = listStatement(
-  'log_list_stretch',
+const listWindow = listStatement(
+  'log_list_window',
   `select l.position, l.entry, l.hash
   from findings.tracker_log l
   where l.position > $3::bigint and l.position <= $4::bigint and ${isWanted}
@@ -87,8 +87,8 @@ const listStretch = listStatement(
   limit $5`,
 )
 
-const countStretch = statement(
-  'log_count_stretch',
+const countWindow = statement(
+  'log_count_window',
   `select count(*)::integer as total
   from findings.tracker_log l
   where l.position > $3::bigint and l.position <= $4::bigint and ${isWanted}`,
