@@ -13,6 +13,7 @@ export interface Misdeed {
   /** Signed with the client's secret: anybody who has it could. */
   readonly symmetric?: true
   readonly refusal?: { readonly status: number; readonly error: string }
+  readonly withoutKeys?: true
   readonly meanwhile?: () => Promise<void>
 }
 
@@ -20,6 +21,8 @@ export interface Misdeed {
 export interface HostileProvider {
   readonly issuer: string
   misdeed: Misdeed
+  /** How many codes and refresh tokens were redeemed. */
+  readonly redeemed: number
   /** The nonce that the ID token is for: what the authorization request held. */
   nonce: string
   logoutToken(misdeed?: Misdeed): Promise<string>
@@ -93,8 +96,15 @@ export async function startHostileProvider(tenantId: string | readonly string[])
         '/jwks': () => ({ keys: [own.jwk] }),
         '/token': tokens,
       }
-      const { refusal, meanwhile } = provider.misdeed
-      if (path === '/token') await meanwhile?.()
+      const { refusal, meanwhile, withoutKeys } = provider.misdeed
+      if (path === '/token') {
+        redeemed += 1
+        await meanwhile?.()
+      }
+      if (path === '/jwks' && withoutKeys) {
+        response.writeHead(503).end()
+        return
+      }
       if (path === '/token' && refusal !== undefined) {
         response.writeHead(refusal.status, { 'content-type': 'application/json' })
         response.end(JSON.stringify({ error: refusal.error }))
@@ -110,9 +120,13 @@ export async function startHostileProvider(tenantId: string | readonly string[])
   await listening.promise
 
   let notices = 0
+  let redeemed = 0
   const provider: HostileProvider = {
     issuer,
     misdeed: {},
+    get redeemed() {
+      return redeemed
+    },
     nonce: '',
     logoutToken: async (misdeed = {}) => {
       notices += 1

@@ -12,7 +12,7 @@ export type WhoIs =
       readonly kind: 'person'
       readonly id: string
       readonly label: string
-      /** Null: there are several, and none was named. */
+      /** Null if the person has several and the request named none. */
       readonly tenant: Tenant | null
       readonly tenants: readonly Tenant[]
       readonly roles: readonly string[]
@@ -20,7 +20,7 @@ export type WhoIs =
   | { readonly kind: 'refused'; readonly code: string }
   | { readonly kind: 'unavailable'; readonly cause: unknown }
 
-/** What the gateway logs and reports of a sign-in. */
+/** What the gateway logs and reports about a sign-in. */
 export interface SignInRequest {
   readonly requestId: string
   /** The addresses from the browser to the console. */
@@ -45,7 +45,7 @@ export const gatewayConnections = {
   bodyTimeout: 300_000,
   maxHeaderSize: 32_768,
 } as const
-const whoIsWithinMs = 3000
+export const whoIsWithinMs = 3000
 const pingWithinMs = 1500
 
 /** Never retries: a request is sent once or fails. */

@@ -1,15 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Logger, problem } from '@postern/service-kit'
-import type { GatewayClient } from '../api/gateway.ts'
-import type { Provider } from '../sign-in/provider.ts'
+import { type GatewayClient, whoIsWithinMs } from '../api/gateway.ts'
+import { type Provider, refreshWithinMs } from '../sign-in/provider.ts'
 import type { Session } from './content.ts'
 import type { Sessions } from './sessions.ts'
 import type { SessionStore } from './store.ts'
 
 export interface Access {
-  /** Undefined if the session has ended. */
+  /** Renews the access token if it expires soon. Undefined if the session has ended. */
   fresh(session: Session): Promise<Session | undefined>
-  /** Ends the session of a person whom the directory has deactivated. Then undefined. */
+  /** Ends the session if the directory has deactivated the person. Undefined if the session has ended. */
   confirm(session: Session): Promise<Session | undefined>
 }
 
@@ -22,11 +22,11 @@ export interface AccessParts {
   readonly logger: Logger
 }
 
-/** A request still reaches the gateway then. */
+/** Leaves a request enough time to reach the gateway. */
 const renewBeforeMs = 30_000
-/** Longer than the provider and the gateway together. */
-const lockMs = 15_000
-const waitMs = 50
+/** Longer than a renewal can take at the provider, the gateway and Redis. */
+const lockMs = refreshWithinMs + whoIsWithinMs + 2000
+const pollMs = 50
 
 /**
  * One renewal per session at a time, across replicas: a provider with rotating refresh tokens treats a second use as
@@ -34,10 +34,10 @@ const waitMs = 50
  */
 export function createAccess(parts: AccessParts): Access {
   const { sessions, store, provider, gateway, now, logger } = parts
-  const underWay = new Map<string, Promise<Session | undefined>>()
+  const renewals = new Map<string, Promise<Session | undefined>>()
   const isFresh = (session: Session): boolean => session.content.tokens.accessExpiresAt - now() > renewBeforeMs
 
-  async function renewAlone(session: Session): Promise<Session | undefined> {
+  async function renewWithLock(session: Session): Promise<Session | undefined> {
     const deadline = performance.now() + lockMs
     for (;;) {
       const release = await store.lock(session.id, lockMs)
@@ -46,7 +46,7 @@ export function createAccess(parts: AccessParts): Access {
       if (release === undefined) {
         if (current === undefined || isFresh(current)) return current
         if (performance.now() > deadline) throw unavailable()
-        await delay(waitMs)
+        await delay(pollMs)
         continue
       }
       try {
@@ -60,12 +60,12 @@ export function createAccess(parts: AccessParts): Access {
   async function renew(session: Session): Promise<Session | undefined> {
     const { content, id } = session
     const { refresh } = content.tokens
-    const isOver = content.tokens.accessExpiresAt <= now()
-    if (refresh === undefined) return isOver ? await endFor('no_refresh_token', id) : session
+    const hasExpired = content.tokens.accessExpiresAt <= now()
+    if (refresh === undefined) return hasExpired ? await endFor('no_refresh_token', id) : session
     const result = await provider.refresh(refresh, content.subject)
     if (result.kind === 'ended') return await endFor('refused_by_provider', id)
     if (result.kind === 'unavailable') {
-      if (isOver) throw unavailable(result.cause)
+      if (hasExpired) throw unavailable(result.cause)
       logger.warn({ event: 'token_renewal_failed', err: result.cause })
       return session
     }
@@ -90,30 +90,30 @@ export function createAccess(parts: AccessParts): Access {
     return undefined
   }
 
-  async function refreshIfNeeded(session: Session): Promise<Session | undefined> {
+  async function renewIfNeeded(session: Session): Promise<Session | undefined> {
     if (isFresh(session)) return session
-    const before = underWay.get(session.id)
-    if (before !== undefined) return await before
-    const work = renewAlone(session)
-    underWay.set(session.id, work)
+    const running = renewals.get(session.id)
+    if (running !== undefined) return await running
+    const work = renewWithLock(session)
+    renewals.set(session.id, work)
     try {
       return await work
     } finally {
-      underWay.delete(session.id)
+      renewals.delete(session.id)
     }
   }
 
   return {
-    fresh: refreshIfNeeded,
+    fresh: renewIfNeeded,
     confirm: async (session) => {
       if (provider.settings.directory === undefined) return session
-      const current = await refreshIfNeeded(session)
+      const current = await renewIfNeeded(session)
       if (current === undefined) return undefined
       const { tokens, tenant } = current.content
       const known = await gateway.whoIs(tokens.access, { tenantId: tenant.id })
       if (known.kind !== 'refused') return current
-      const isOut = known.code === 'person_inactive' || known.code === 'person_unknown'
-      return isOut ? await endFor(known.code, current.id) : current
+      const isDeactivated = known.code === 'person_inactive' || known.code === 'person_unknown'
+      return isDeactivated ? await endFor(known.code, current.id) : current
     },
   }
 }

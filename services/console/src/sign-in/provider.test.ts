@@ -5,12 +5,17 @@ import { type Provider, ProviderUnavailable, SignInRefused, createProvider } fro
 
 let hostile: HostileProvider
 let provider: Provider
-beforeAll(async () => {
-  hostile = await startHostileProvider('0198f6b0-0000-7000-8000-000000000001')
+
+function openProvider(): Provider {
   const file = { providers: [{ name: 'Staff', issuer: hostile.issuer, client_id: client.id, scope: 'openid' }] }
   const [settings] = parseSignIn(JSON.stringify(file))
   if (settings === undefined) throw new Error('no provider')
-  provider = createProvider({ ...settings, clientSecret: client.secret }, { url: 'http://127.0.0.1:1' }, Date.now)
+  return createProvider({ ...settings, clientSecret: client.secret }, { url: 'http://127.0.0.1:1' }, Date.now)
+}
+
+beforeAll(async () => {
+  hostile = await startHostileProvider('0198f6b0-0000-7000-8000-000000000001')
+  provider = openProvider()
 })
 afterAll(async () => await hostile.stop())
 
@@ -34,4 +39,15 @@ describe('a token endpoint that refuses with', () => {
     const secrets = { state: 's', nonce: 'n', codeVerifier: 'v'.repeat(43) }
     await expect(provider.finish(callback, secrets)).rejects.toBeInstanceOf(failure)
   })
+})
+
+test('a refresh token is not redeemed while the keys of the provider cannot be read, because the new one would be lost', async () => {
+  const fresh = openProvider()
+  const before = hostile.redeemed
+  hostile.misdeed = { withoutKeys: true }
+  expect(await fresh.refresh('refresh-token', 'person-1')).toMatchObject({ kind: 'unavailable' })
+  expect(hostile.redeemed).toBe(before)
+  hostile.misdeed = {}
+  expect(await fresh.refresh('refresh-token', 'person-1')).toMatchObject({ kind: 'renewed' })
+  expect(hostile.redeemed).toBe(before + 1)
 })

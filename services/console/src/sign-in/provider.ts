@@ -1,5 +1,5 @@
 import { isProtectedUrl } from '@postern/contracts/internal'
-import { type JWTVerifyGetKey, createRemoteJWKSet, decodeJwt } from 'jose'
+import { type JWTVerifyGetKey, type RemoteJWKSet, createRemoteJWKSet, decodeJwt } from 'jose'
 import type { SignInProvider, SignInRefusal } from '@postern/sign-in'
 import * as openid from 'openid-client'
 import type { Config, ProviderConfig } from '../config.ts'
@@ -69,23 +69,29 @@ export interface Provider {
   revoke(refreshToken: string): Promise<unknown>
   /** Whether the provider has a sign-out page. False if it is unavailable. */
   hasSignOut(): Promise<boolean>
-  /** Returns undefined if the provider has no sign-out page or is unavailable. With an ID token it asks nothing. */
+  /**
+   * Returns undefined if the provider has no sign-out page or is unavailable. Without an ID token the provider asks the
+   * person to confirm.
+   */
   signOutUrl(idToken: string | undefined): Promise<URL | undefined>
   /** Returns undefined if the token is invalid. Throws ProviderUnavailable. */
   readLogoutToken(token: string): Promise<LogoutNotice | undefined>
 }
 
 const timeoutSeconds = 5
+/** Discovery, keys, tokens, and the keys again for an unknown key id. */
+export const refreshWithinMs = 4 * timeoutSeconds * 1000
 const metadataLifeMs = 3_600_000
 const defaultLifeSeconds = 300
 /** Quarkus, on which Keycloak runs, refuses a request line of more than 4,096 bytes. */
 const maxUrlCharacters = 4000
-/** How often logout tokens with unknown key ids lead to the provider. A notice that is refused is not repeated. */
+const keysTimeout = { timeoutDuration: timeoutSeconds * 1000 } as const
+/** Limits how often forged logout tokens make the console read keys. Short, because providers do not repeat a notice. */
 const keysCooldownMs = 1000
 
 interface DiscoveredProvider {
   readonly client: openid.Configuration
-  readonly idTokenKeys: JWTVerifyGetKey
+  readonly idTokenKeys: RemoteJWKSet
   readonly logoutKeys: JWTVerifyGetKey
   readonly readAt: number
 }
@@ -108,19 +114,20 @@ export function createProvider(
       authentication(provider.clientSecret),
       {
         timeout: timeoutSeconds,
-        execute: isPlain(provider.issuer) ? [openid.allowInsecureRequests] : [],
+        execute: isPlainHttp(provider.issuer) ? [openid.allowInsecureRequests] : [],
       },
     )
     client.timeout = timeoutSeconds
     const { jwks_uri: keysUrl } = client.serverMetadata()
     if (keysUrl === undefined) throw new Error('discovery names no keys')
     // Over plain HTTP, anyone on the path could replace the keys.
-    if (!isPlain(provider.issuer) && !isProtectedUrl(keysUrl)) throw new Error('discovery names keys over plain HTTP')
+    if (!isPlainHttp(provider.issuer) && !isProtectedUrl(keysUrl))
+      throw new Error('discovery names keys over plain HTTP')
     return {
       client,
-      // Only the provider sends ID tokens, so after a rotation its keys are read again at once.
-      idTokenKeys: createRemoteJWKSet(new URL(keysUrl), { cooldownDuration: 0 }),
-      logoutKeys: createRemoteJWKSet(new URL(keysUrl), { cooldownDuration: keysCooldownMs }),
+      // Only the provider sends ID tokens, so an unknown key id is a rotated key.
+      idTokenKeys: createRemoteJWKSet(new URL(keysUrl), { ...keysTimeout, cooldownDuration: 0 }),
+      logoutKeys: createRemoteJWKSet(new URL(keysUrl), { ...keysTimeout, cooldownDuration: keysCooldownMs }),
       readAt: now(),
     }
   }
@@ -178,7 +185,7 @@ export function createProvider(
     },
     finish: async (callback, { state, nonce, codeVerifier }) => {
       const { client, idTokenKeys } = await find()
-      // Built from the configuration, not from the Host header.
+      // The URL comes from the configuration, not from the Host header.
       const answer = new URL(redirectUri)
       answer.search = callback.search
       try {
@@ -206,6 +213,8 @@ export function createProvider(
     refresh: async (refreshToken, subject) => {
       try {
         const { client, idTokenKeys } = await find()
+        // Read first: without the keys, the new refresh token could not be accepted and would be lost.
+        if (!idTokenKeys.fresh) await idTokenKeys.reload()
         const tokens = await openid.refreshTokenGrant(client, refreshToken, resource)
         await verifySignature(tokens.id_token, idTokenKeys)
         const claims = tokens.claims()
@@ -213,7 +222,7 @@ export function createProvider(
         const kept = tokensOf(tokens)
         return kept === undefined ? { kind: 'ended' } : { kind: 'renewed', tokens: kept }
       } catch (error) {
-        if (error instanceof openid.ResponseBodyError && ends.has(error.error)) return { kind: 'ended' }
+        if (error instanceof openid.ResponseBodyError && finalErrors.has(error.error)) return { kind: 'ended' }
         return { kind: 'unavailable', cause: error }
       }
     },
@@ -234,7 +243,7 @@ export function createProvider(
       const back = { post_logout_redirect_uri: `${consoleUrl}/` }
       if (idToken === undefined) return openid.buildEndSessionUrl(client, back)
       const url = openid.buildEndSessionUrl(client, { ...back, id_token_hint: idToken })
-      // The provider then asks the person.
+      // Without the hint, the provider asks the person to confirm.
       return url.href.length <= maxUrlCharacters ? url : openid.buildEndSessionUrl(client, back)
     },
     readLogoutToken: async (token) => {
@@ -255,7 +264,7 @@ async function verifySignature(idToken: string | undefined, keys: JWTVerifyGetKe
   if (check.kind === 'refused') throw new SignInRefused('not_valid', check.cause, check.refusal)
 }
 
-function isPlain(issuer: string): boolean {
+function isPlainHttp(issuer: string): boolean {
   return new URL(issuer).protocol === 'http:'
 }
 
@@ -279,14 +288,14 @@ function finishFailure(error: unknown, redirectUri: string): Error {
   if (error instanceof openid.AuthorizationResponseError) return new SignInRefused('cancelled', error, refusal)
   const isRefused =
     error instanceof openid.ResponseBodyError
-      ? !isForNow(error)
+      ? !isTemporary(error)
       : error instanceof openid.WWWAuthenticateChallengeError ||
-        (error instanceof openid.ClientError && !unreachable.has(error.code ?? ''))
+        (error instanceof openid.ClientError && !unreachableCodes.has(error.code ?? ''))
   return isRefused ? new SignInRefused('not_valid', error, refusal) : new ProviderUnavailable(error)
 }
 
-/** The provider throttles or is overloaded (RFC 6585 §4, RFC 6749 §4.1.2.1). */
-function isForNow({ status, error }: openid.ResponseBodyError): boolean {
+/** Whether the provider throttles or is overloaded (RFC 6585 §4, RFC 6749 §4.1.2.1). */
+function isTemporary({ status, error }: openid.ResponseBodyError): boolean {
   return (
     status >= 500 || status === 408 || status === 429 || error === 'temporarily_unavailable' || error === 'server_error'
   )
@@ -296,7 +305,7 @@ function isForNow({ status, error }: openid.ResponseBodyError): boolean {
  * Errors that end this person's sign-in (RFC 6749 §5.2, OIDC Core §3.1.2.6). Others are temporary or concern the
  * client.
  */
-const ends: ReadonlySet<string> = new Set([
+const finalErrors: ReadonlySet<string> = new Set([
   'invalid_grant',
   'interaction_required',
   'login_required',
@@ -304,9 +313,14 @@ const ends: ReadonlySet<string> = new Set([
   'account_selection_required',
 ])
 
-const unreachable: ReadonlySet<string> = new Set(['', 'OAUTH_TIMEOUT', 'OAUTH_ABORT', 'OAUTH_RESPONSE_IS_NOT_CONFORM'])
+const unreachableCodes: ReadonlySet<string> = new Set([
+  '',
+  'OAUTH_TIMEOUT',
+  'OAUTH_ABORT',
+  'OAUTH_RESPONSE_IS_NOT_CONFORM',
+])
 
-/** The issuer that an unverified token names. */
+/** Returns the issuer that an unverified token names. */
 export function findIssuer(token: string): string | undefined {
   try {
     return decodeJwt(token).iss
