@@ -50,12 +50,12 @@ describe('people who may not manage keys', () => {
     await page.goto(`${world().stack.consoleUrl}/settings/api-keys`)
     for (const name of ['API keys', 'Key policy']) {
       await open(page, name)
-      await page.getByText('Only administrators manage API keys').waitFor()
+      await page.getByText('Only administrators can manage API keys').waitFor()
       expect(await page.getByRole('table').count()).toBe(0)
     }
     expect(await accessibilityFaults(page)).toEqual([])
     await open(page, 'Connectors')
-    await page.getByText('Only administrators manage connectors').waitFor()
+    await page.getByText('Only administrators can manage connectors').waitFor()
     expect(await page.getByRole('button', { name: 'New connector' }).count()).toBe(0)
     await open(page, 'People and roles')
     expect(await page.getByRole('heading', { name: 'People', exact: true }).count()).toBe(0)
@@ -189,7 +189,7 @@ test('a new policy applies to the next key', async () => {
   await page.getByRole('button', { name: /Maximum lifetime of a key/ }).click()
   await page.getByRole('option', { name: '90 days' }).click()
   await page.getByRole('textbox', { name: 'Required networks' }).fill('203.0.113.0/24')
-  const retention = page.getByRole('textbox', { name: 'Keep audit events for days' })
+  const retention = page.getByRole('textbox', { name: 'Keep audit events for (days)' })
   await retention.fill('89')
   await page.getByRole('button', { name: 'Save' }).click()
   await page.getByText('Enter a whole number from 90 to 3,650.').waitFor()

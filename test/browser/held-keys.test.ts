@@ -126,12 +126,12 @@ describe('a key that is on the screen and nowhere else', () => {
       times: 1,
     })
     expect((await seeAgain(page)).status()).toBe(403)
-    await page.getByText('Only administrators manage API keys').waitFor()
+    await page.getByText('Only administrators can manage API keys').waitFor()
     expect(await shownKey(page).isVisible()).toBe(true)
     expect((await seeAgain(page)).status()).toBe(200)
-    await page.getByText('Only administrators manage API keys').waitFor({ state: 'detached' })
+    await page.getByText('Only administrators can manage API keys').waitFor({ state: 'detached' })
     await takeRoles(page)
-    await page.getByText('Only administrators manage API keys').waitFor()
+    await page.getByText('Only administrators can manage API keys').waitFor()
     expect(await shownKey(page).isVisible()).toBe(true)
     await leaveUncopied(page)
     await context.close()
@@ -145,7 +145,7 @@ describe('a key that is on the screen and nowhere else', () => {
     await page.getByRole('button', { name: 'Generate new key' }).click()
     await shownKey(page).waitFor()
     await takeRoles(page)
-    await page.getByText('Only administrators manage API keys').waitFor()
+    await page.getByText('Only administrators can manage API keys').waitFor()
     expect(await shownKey(page).isVisible()).toBe(true)
     await leaveUncopied(page)
     await context.close()
@@ -271,7 +271,9 @@ describe('a person who signs in again in another tab', () => {
       const loaded = page.waitForEvent('load')
       await page.evaluate(() => dispatchEvent(new Event('focus')))
       await loaded
-      await page.getByText(person === 'korvex-admin' ? 'No keys yet' : 'Only administrators manage API keys').waitFor()
+      await page
+        .getByText(person === 'korvex-admin' ? 'No keys yet' : 'Only administrators can manage API keys')
+        .waitFor()
       expect(await page.getByText(label, { exact: true }).count()).toBe(0)
       await Promise.all([context.close(), other.context.close()])
     },

@@ -75,7 +75,7 @@ export function keyPageTests(world: () => World): void {
       await refused.getByRole('button', { name: /^Why was .* refused\?$/ }).click()
       const why = page.getByRole('dialog', { name: 'Why was this refused?' })
       await why.getByText('A gateway refused this request: 403 insufficient_scope.').waitFor()
-      await why.getByText('With the present settings it is still refused: insufficient_scope.').waitFor()
+      await why.getByText('With its current settings, the key would still be refused: insufficient_scope.').waitFor()
       expect(await accessibilityFaults(page), 'the explanation').toEqual([])
       await show(page, 'why')
       await why.getByRole('button', { name: 'Close' }).last().click()

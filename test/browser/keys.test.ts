@@ -2,7 +2,7 @@
 /// <reference lib="dom" />
 import { type ApiKey, apiKeySchema, keyPolicySchema, whoamiSchema } from '@postern/contracts'
 import { operator } from '@postern/local-stack/testing'
-import type { Page, Request, Route } from 'playwright-core'
+import type { Page, Request } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { accessibilityFaults } from '../support/browser.ts'
@@ -10,7 +10,19 @@ import { runSnippet } from '../support/shell.ts'
 import { fewClicksTests } from './few-clicks.ts'
 import { keyPageTests } from './key-page.ts'
 import { testComplaints, useWorld } from './use-world.ts'
-import { choose, closeReveal, copyKey, fillForm, keyOf, open, show, statusOf, submit } from './world.ts'
+import {
+  choose,
+  closeReveal,
+  copyKey,
+  fillForm,
+  keyOf,
+  open,
+  show,
+  statusOf,
+  submit,
+  loseAnswer,
+  noAnswer,
+} from './world.ts'
 
 const dayMs = 86_400_000
 const script = `<img src=x onerror="document.title='owned'"> <script>alert(1)</script>`
@@ -232,7 +244,7 @@ describe('a key', () => {
     await submit(page)
     await page.getByText('The key was created, but its value is lost').waitFor()
     expect(await accessibilityFaults(page), 'the lost key').toEqual([])
-    await page.getByRole('link', { name: 'Look at the key' }).click()
+    await page.getByRole('link', { name: 'Open the key' }).click()
     await page.getByRole('heading', { level: 1, name: 'Lost on its way' }).waitFor()
     await page.getByRole('dialog').waitFor({ state: 'detached' })
     const keys = z
@@ -480,24 +492,6 @@ const refusedAddress = {
     code: 'invalid_content',
     detail: '`/allowed_addresses/0` 10.0.0.1 is no network.',
     errors: [{ pointer: '/allowed_addresses/0', code: 'invalid', detail: '10.0.0.1 is no network' }],
-    instance: 'test',
-  }),
-}
-
-/** Lets a request be executed and drops its response. */
-async function loseAnswer(route: Route): Promise<void> {
-  await route.fetch()
-  await route.fulfill(noAnswer)
-}
-
-const noAnswer = {
-  status: 504,
-  contentType: 'application/problem+json',
-  body: JSON.stringify({
-    type: '/problems/gateway-timeout',
-    title: 'No answer in time',
-    status: 504,
-    code: 'gateway_timeout',
     instance: 'test',
   }),
 }

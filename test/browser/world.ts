@@ -2,7 +2,7 @@
 /// <reference lib="dom" />
 import { type TestStack, createTestBrowser, startTestStack } from '@postern/local-stack/testing'
 import { Redis } from 'ioredis'
-import type { Browser, BrowserContext, Page } from 'playwright-core'
+import type { Browser, BrowserContext, Page, Route } from 'playwright-core'
 import { startBrowser } from '../support/browser.ts'
 import { send } from '../support/http.ts'
 
@@ -204,4 +204,22 @@ const screenshots = process.env['POSTERN_SCREENSHOTS']
 /** Takes a screenshot for later inspection. */
 export async function show(page: Page, name: string): Promise<void> {
   if (screenshots !== undefined) await page.screenshot({ path: `${screenshots}/${name}.png` })
+}
+
+/** Lets a request be executed and drops its response. */
+export async function loseAnswer(route: Route): Promise<void> {
+  await route.fetch()
+  await route.fulfill(noAnswer)
+}
+
+export const noAnswer = {
+  status: 504,
+  contentType: 'application/problem+json',
+  body: JSON.stringify({
+    type: '/problems/gateway-timeout',
+    title: 'No answer in time',
+    status: 504,
+    code: 'gateway_timeout',
+    instance: 'test',
+  }),
 }

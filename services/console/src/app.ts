@@ -18,7 +18,7 @@ import { type FastifyInstance, fastify } from 'fastify'
 import { apiRoutes } from './api/routes.ts'
 import type { Config } from './config.ts'
 import type { Deps } from './deps.ts'
-import { secureAnswers } from './http/security-headers.ts'
+import { addSecurityHeaders } from './http/security-headers.ts'
 import { unknownRoutes } from './http/unknown-routes.ts'
 import { pageRoutes } from './pages/routes.ts'
 import { unconfiguredRoutes } from './pages/unconfigured.ts'
@@ -56,7 +56,7 @@ export function createConsoleApp(
   boundUnread(app.server, { maxBytes: config.maxUnreadBytes, metrics })
   boundPipelining(app, metrics)
   app.decorateRequest('session', undefined)
-  secureAnswers(app, config)
+  addSecurityHeaders(app, config)
   refuseWhenLate(app, pressure, () => true)
   cutSlowBodies(app, config.bodyTimeoutMs)
   measureRequests(app, metrics)
@@ -80,10 +80,10 @@ function newRequestId(): string {
   return randomBytes(12).toString('hex')
 }
 
-/** If the cookie comes back with a foreign host, a proxy replaces the Host header. */
+/** If this cookie comes back with another host, a proxy replaces the Host header. */
 const redirectedCookie = 'postern-redirected'
 
-/** The configured address has the cookies. A second redirect within five seconds ends with an explanation. */
+/** Redirects to the configured address, where the cookies are. A second redirect within five seconds is an error. */
 function sendToOrigin(app: FastifyInstance, { url, basePath }: Pick<Config, 'url' | 'basePath'>, logger: Logger): void {
   const { host, protocol } = new URL(url)
   app.addHook('onRequest', async (request, reply) => {

@@ -33,10 +33,10 @@ export interface Deps extends BaseDeps {
   readonly logger: Logger
 }
 
-// The same path from src and dist.
+// The path is the same from src and dist.
 const pagesFolder = join(import.meta.dirname, '..', 'web', 'dist')
 
-/** Does not wait for Redis, the gateway or the provider. */
+/** Opens connections without waiting for Redis, the gateway or the provider. */
 export function openDeps(config: Config, base: { logger: Logger; metrics: Registry; now: () => number }): Deps {
   const { logger, now } = base
   const redis = openRedis(config.redisUrl, logger)
@@ -66,7 +66,7 @@ export function openDeps(config: Config, base: { logger: Logger; metrics: Regist
     count: (outcome) => signIns.inc({ outcome }),
     now,
     logger,
-    // Sessions work without the provider, and later gateway failures are shown in the pages.
+    // Sessions work without the provider, and pages show later failures of the gateway.
     ready: async () => {
       if (config.providers.length === 0) return
       await Promise.all([store.ping(), gatewayFound || gateway.ping()])

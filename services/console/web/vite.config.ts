@@ -7,7 +7,7 @@ import { describeFields } from './describe-fields.ts'
 const root = fileURLToPath(new URL('.', import.meta.url))
 const conditions = ['@postern/source', 'module', 'browser', 'development|production']
 
-const told: Readonly<Record<string, (module: typeof contracts) => string>> = {
+const virtualModules: Readonly<Record<string, (module: typeof contracts) => string>> = {
   'virtual:routes': ({ routeTable }) => {
     const routes = routeTable.map(({ id: name, method, path, summary, tag, access }) => {
       return { id: name, method, path, summary, tag, access }
@@ -25,14 +25,14 @@ const told: Readonly<Record<string, (module: typeof contracts) => string>> = {
   },
 }
 
-/** The schemas would double the bundle and need eval, which the content policy forbids. */
+/** Schemas in the browser would double the bundle and need eval, which the content policy forbids. */
 function contractsModules(): Plugin {
   return {
     name: 'postern-contracts',
-    resolveId: (source) => (source in told ? `\0${source}` : undefined),
+    resolveId: (source) => (source in virtualModules ? `\0${source}` : undefined),
     load: async (source) => {
-      const tell = told[source.replace('\0', '')]
-      if (!source.startsWith('\0') || tell === undefined) return undefined
+      const render = virtualModules[source.replace('\0', '')]
+      if (!source.startsWith('\0') || render === undefined) return undefined
       const { module } = await runnerImport<typeof contracts>('@postern/contracts', {
         root,
         configFile: false,
@@ -40,18 +40,18 @@ function contractsModules(): Plugin {
         ssr: { resolve: { conditions, externalConditions: conditions } },
         environments: { inline: { resolve: { conditions, externalConditions: conditions } } },
       })
-      return tell(module)
+      return render(module)
     },
   }
 }
 
 export default defineConfig({
   root,
-  // The path of the console is known only at start.
+  // The console's path is known only when it starts.
   base: './',
   resolve: { conditions },
   plugins: [contractsModules(), { ...optimizeLocales.vite({ locales: ['en-US'] }), enforce: 'pre' }],
-  // The server replaces it with a new nonce in each response.
+  // The server replaces the placeholder with a new nonce in each response.
   html: { cspNonce: '__CSP_NONCE__' },
   build: {
     outDir: 'dist',

@@ -7,7 +7,7 @@ import { canonicalTarget } from '@postern/signed-context'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../config.ts'
 import type { Deps, SignIn } from '../deps.ts'
-import { assertCsrfToken, assertSameOrigin } from '../http/own-pages.ts'
+import { assertCsrfToken, assertSameOrigin } from '../http/same-origin.ts'
 import { findSession, signInRequired } from '../http/session-guard.ts'
 import { forwardedFor } from './forwarded-for.ts'
 import { gatewayConnections } from './gateway.ts'
@@ -59,7 +59,7 @@ export function apiRoutes(parent: FastifyInstance, deps: ApiDeps, config: ApiCon
     app.addHook('onClose', async () => openRequests.close())
     app.addHook('preHandler', async (request, reply) => {
       request.session = await authorize(request, deps, config.origin)
-      openRequests.enter(request, reply, request.session, !isByItself(request))
+      openRequests.enter(request, reply, request.session, !isAutomatic(request))
     })
     const options = proxyOptions(config)
     await app.register(proxy, { ...options, prefix: apiPath, rewritePrefix: apiPath, routes: ['/*'], httpMethods })
@@ -75,7 +75,7 @@ async function authorize(request: FastifyRequest, deps: ApiDeps, origin: string)
   if (session === undefined) throw signInRequired()
   assertCsrfToken(request, session)
   assertForwardable(request)
-  const fresh = await deps.access.fresh(isByItself(request) ? session : await deps.sessions.use(session))
+  const fresh = await deps.access.fresh(isAutomatic(request) ? session : await deps.sessions.use(session))
   if (fresh === undefined) throw signInRequired()
   return fresh
 }
@@ -171,7 +171,7 @@ function isCompressible(
   return method === 'GET' && reply.statusCode === 200 && !isFile && isLong
 }
 
-/** Such a request does not extend the session. */
-function isByItself({ method, headers }: FastifyRequest): boolean {
+/** Whether the page sent the request without an action of the person. Such a request does not extend the session. */
+function isAutomatic({ method, headers }: FastifyRequest): boolean {
   return method === 'GET' && headers['x-by-itself'] !== undefined
 }

@@ -2,10 +2,10 @@ import type { Config } from '../config.ts'
 
 export interface Cookies {
   readonly session: string
-  /** Several tabs can have one each. */
+  /** One for each sign-in in progress, for several tabs. */
   signIn(id: string): string
   readonly signOut: string
-  /** The cookie of a sign-in whose person has to choose a tenant. */
+  /** For a person who has yet to choose a tenant. */
   readonly choice: string
   /** Without an age, the cookie ends with the browser. */
   set(name: string, value: string, maxAgeSeconds?: number): string
@@ -13,8 +13,8 @@ export interface Cookies {
 }
 
 /**
- * `__Host-` cookies cannot be set by subdomains. Below a path the prefix is `__Secure-`, because `__Host-` cookies go
- * to every path.
+ * Subdomains cannot set `__Host-` cookies. Below a path the prefix is `__Secure-`, because `__Host-` cookies go to every
+ * path.
  */
 export function createCookies({ isSecure, basePath }: Pick<Config, 'isSecure' | 'basePath'>): Cookies {
   const prefix = isSecure ? (basePath === '' ? '__Host-' : '__Secure-') : ''

@@ -36,10 +36,10 @@ const permissions = [
   'usb=()',
 ].join(', ')
 
-/** Two years. Preloading is left to the owner of the domain. */
+/** Two years. Only the owner of the domain may ask browsers to preload it. */
 const transportSecurity = 'max-age=63072000; includeSubDomains'
 
-export function secureAnswers(
+export function addSecurityHeaders(
   app: FastifyInstance,
   { isSecure, basePath }: Pick<Config, 'isSecure' | 'basePath'>,
 ): void {

@@ -49,24 +49,25 @@ export function readBuiltPages(folder: string, basePath: string): BuiltPages | u
       isHashed,
     })
   }
-  const parts = splitAtNonces(placeBelow(basePath, readFileSync(indexPath, 'utf8')))
+  const parts = splitAtNonces(prefixLinks(basePath, readFileSync(indexPath, 'utf8')))
   return { assets, index: (nonce) => parts.join(nonce) }
 }
 
-function placeBelow(basePath: string, html: string): string {
-  const placed = html.replaceAll(/(?<= (?:src|href)=")\.\//g, `${basePath}/`)
-  return basePath === '' ? placed : placed.replace('<head>', `<head><meta name="base-path" content="${basePath}">`)
+function prefixLinks(basePath: string, html: string): string {
+  const prefixed = html.replaceAll(/(?<= (?:src|href)=")\.\//g, `${basePath}/`)
+  return basePath === '' ? prefixed : prefixed.replace('<head>', `<head><meta name="base-path" content="${basePath}">`)
 }
 
-const standIn = /__CSP_NONCE__/g
-/** Tags that need a nonce but have none. */
-const bare = /<(script|style|link)(?=[\s>])(?![^>]*\bnonce=)/g
+/** Set by vite.config.ts. */
+const placeholder = '__CSP_NONCE__'
+const tagWithoutNonce = /<(script|style|link)(?=[\s>])(?![^>]*\bnonce=)/g
 
 function splitAtNonces(html: string): string[] {
-  const mark = '__CSP_NONCE__'
-  const marked = html.replace(bare, `<$1 nonce="${mark}"`)
+  const marked = html.replace(tagWithoutNonce, `<$1 nonce="${placeholder}"`)
   // Vite's loader reads the nonce for later scripts from this tag.
   const hasMeta = /<meta[^>]*property="csp-nonce"/.test(marked)
-  const complete = hasMeta ? marked : marked.replace(/<head>/, `<head><meta property="csp-nonce" nonce="${mark}">`)
-  return complete.split(standIn)
+  const complete = hasMeta
+    ? marked
+    : marked.replace(/<head>/, `<head><meta property="csp-nonce" nonce="${placeholder}">`)
+  return complete.split(placeholder)
 }

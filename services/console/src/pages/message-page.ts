@@ -42,12 +42,12 @@ const messages: Readonly<Record<Refusal, { status: number; title: string; text: 
   person_inactive: {
     status: 403,
     title: 'Your access has ended',
-    text: 'The directory of your organization says that you are no longer active. If that is wrong, ask whoever maintains it.',
+    text: 'The directory of your organization says that you are no longer active. If that is wrong, ask your administrator.',
   },
   person_unknown: {
     status: 403,
     title: 'You are not signed in',
-    text: 'The directory of your organization does not have you yet. Ask whoever maintains it to add you.',
+    text: 'You are not in the directory of your organization yet. Ask your administrator to add you.',
   },
   token_refused: {
     status: 403,
@@ -93,7 +93,7 @@ export function answerProviders(reply: FastifyReply, names: readonly string[], r
   return answerPage(reply, 200, 'Where do you sign in?', links.join(''))
 }
 
-/** For people with several tenants. */
+/** Asks a person with several tenants to choose one. */
 export function answerTenants(
   reply: FastifyReply,
   tenants: readonly { readonly id: string; readonly name: string }[],
@@ -101,7 +101,7 @@ export function answerTenants(
   const buttons = tenants.map(
     ({ id, name }) => `<button class="button" name="tenant" value="${escape(id)}">${escape(name)}</button>`,
   )
-  // With no-referrer the browser would not say that the form is from here.
+  // With no-referrer, browsers send `Origin: null` with the form.
   reply.header('referrer-policy', 'strict-origin')
   return answerPage(
     reply,

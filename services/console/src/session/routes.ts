@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { Config } from '../config.ts'
 import type { Deps } from '../deps.ts'
-import { assertSameOrigin } from '../http/own-pages.ts'
+import { assertSameOrigin } from '../http/same-origin.ts'
 import { findSession, signInRequired } from '../http/session-guard.ts'
 
 export interface SessionAnswer {

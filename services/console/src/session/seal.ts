@@ -2,7 +2,7 @@ import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:cr
 import type { KeyRing } from '@postern/signed-context'
 
 export interface Seal {
-  /** `place` is where it is stored, `bearer` a secret of its owner. */
+  /** Encrypts a text for one `place`, such as a Redis key. Opening it needs `bearer`, a secret of its owner. */
   close(text: string, place: string, bearer: string): string
   /** Returns undefined if the text was changed or moved, the bearer differs, or the key was retired. */
   open(sealed: string, place: string, bearer: string): string | undefined
@@ -13,8 +13,8 @@ const tagBytes = 16
 const algorithm = 'aes-256-gcm'
 
 /**
- * AES-256-GCM with a key derived from the ring and the bearer's secret (HKDF, RFC 5869). Store and ring together cannot
- * open it without the cookie.
+ * AES-256-GCM with a key derived from the ring and the bearer's secret (HKDF, RFC 5869). Whoever has Redis and the ring
+ * still needs the cookie.
  */
 export function createSeal(ring: KeyRing, purpose: string): Seal {
   const keys = ring.previous === undefined ? [ring.current] : [ring.current, ring.previous]

@@ -7,6 +7,7 @@ export interface Sessions {
   /** Undefined if the provider ended the sign-in in the meantime. */
   begin(content: Omit<SessionContent, 'createdAt' | 'csrfToken'>, begunAt: number): Promise<Session | undefined>
   find(id: string | undefined): Promise<Session | undefined>
+  /** Extends the idle limit, unless it would gain only a few seconds. */
   use(session: Session): Promise<Session>
   replace(
     session: Session,
@@ -21,7 +22,7 @@ export function randomId(): string {
 }
 
 const idPattern = /^[A-Za-z0-9_-]{43}$/
-const touchEveryMs = 30_000
+const minTouchMs = 30_000
 
 export function createSessions(store: SessionStore, limits: Config['session'], now: () => number): Sessions {
   const { idleMs, absoluteMs } = limits
@@ -57,7 +58,7 @@ export function createSessions(store: SessionStore, limits: Config['session'], n
       const seenAt = now()
       const used = sessionOf(session.id, session.content, seenAt)
       const gained = used.idleExpiresAt - session.idleExpiresAt
-      if (gained < Math.min(touchEveryMs, idleMs / 10)) return session
+      if (gained < Math.min(minTouchMs, idleMs / 10)) return session
       await store.touch(session.id, { seenAt, endsAt: used.idleExpiresAt })
       return used
     },

@@ -4,7 +4,7 @@ import type { SessionContent } from './content.ts'
 import { sessionContentSchema } from './content.ts'
 import type { Seal } from './seal.ts'
 
-/** Encrypted, under the SHA-256 of the id. */
+/** Stores sessions encrypted, under the SHA-256 of their id. */
 export interface SessionStore {
   /** False if the provider ended the sign-in in the meantime. */
   create(id: string, content: SessionContent, times: FirstTimes): Promise<boolean>
@@ -14,12 +14,12 @@ export interface SessionStore {
   /** Returns false if the session has ended. */
   replace(id: string, content: SessionContent): Promise<boolean>
   remove(id: string): Promise<void>
-  /** Also sessions that are just being created. */
+  /** Also ends sessions that are being created. Returns how many ended. */
   removeOf(owner: Owner, endedAt: number): Promise<number>
-  /** True once for each mark within its lifetime. */
+  /** Returns true for the first call with a mark within its lifetime. */
   markOnce(mark: string, lifeMs: number): Promise<boolean>
   isMarked(mark: string): Promise<boolean>
-  /** `take` returns it once. */
+  /** Stores an encrypted text that `takeOnce` returns once. */
   putOnce(id: string, text: string, lifeMs: number): Promise<void>
   takeOnce(id: string): Promise<string | undefined>
   /** Undefined if the lock is taken. */
@@ -44,7 +44,7 @@ export type Owner =
   | { readonly kind: 'unnamed'; readonly issuer: string; readonly value: string }
 
 const prefix = 'postern:console'
-/** Longer than a sign-in may take. */
+/** Longer than a sign-in and the choice of a tenant may take. */
 const endedLifeMs = 900_000
 
 // Update only: a late write must not revive an ended session.

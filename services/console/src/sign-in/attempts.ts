@@ -21,7 +21,7 @@ const attemptSchema = z.object({
 })
 
 export const attemptLifeMs = 600_000
-/** Further ones remove the oldest cookie. */
+/** With so many unfinished sign-ins, the next one clears their cookies. */
 export const maxAttempts = 5
 
 export function newAttempt(given: Pick<Attempt, 'issuer' | 'begunAt' | 'returnTo'>): Attempt {

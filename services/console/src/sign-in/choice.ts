@@ -22,11 +22,11 @@ const choiceSchema = z.object({
 })
 export type Choice = Readonly<z.infer<typeof choiceSchema>>
 
-/** With the sign-in it is shorter than what is remembered of a logout notice. */
+/** Together with the sign-in, shorter than the store remembers a logout notice. */
 export const choiceLifeMs = 240_000
 
-/** Returns the content of the cookie. */
-export async function keepChoice(store: Pick<SessionStore, 'putOnce'>, choice: Choice): Promise<string> {
+/** Stores the choice and returns the content of the cookie. */
+export async function storeChoice(store: Pick<SessionStore, 'putOnce'>, choice: Choice): Promise<string> {
   const ticket = randomId()
   await store.putOnce(ticket, JSON.stringify(choice), choiceLifeMs)
   return ticket

@@ -34,7 +34,7 @@ export interface CompleteParts {
   readonly sessions: Pick<Sessions, 'begin'>
   readonly logger: Logger
   readonly now: () => number
-  /** The page shows its request id. */
+  /** The page of a refusal shows its request id. */
   readonly signIn: SignInRequest
 }
 
@@ -76,7 +76,7 @@ export async function completeSignIn(callback: URL, attempt: Attempt, parts: Com
   return await openSession({ issuer, begunAt, returnTo, signedIn }, undefined, parts)
 }
 
-/** Starts a session in the tenant, which the gateway compares with the token. Without a tenant, in the only one. */
+/** Starts a session in the named tenant, if the token grants it. Without a name, in the person's only tenant. */
 export async function openSession(
   choice: Choice,
   tenantId: string | undefined,
@@ -91,7 +91,7 @@ export async function openSession(
     await explainToken(access, provider.settings, { now: parts.now(), refusedAs })
   switch (known.kind) {
     case 'unavailable':
-      // The gateway may wait for the provider, which is then named.
+      // The gateway may have waited for the provider. If so, blame the provider.
       if (provider.settings.read === 'userinfo') {
         const failure = await explain('auth_unavailable').then(noError, toError)
         if (failure !== undefined) return refuse('provider_unavailable', failure)
@@ -99,13 +99,13 @@ export async function openSession(
       return refuse('gateway_unavailable', known.cause)
     case 'refused': {
       if (known.code === 'tenant_suspended') return refuse('tenant_suspended')
-      // The person had this tenant when the page was shown, or changed the form.
+      // The person lost this tenant after the page was shown, or changed the form.
       if (known.code === 'tenant_not_granted') return refuse('tenant_not_granted')
       const cause = await explain(known.code).catch(noError)
       if (known.code === 'person_inactive' || known.code === 'person_unknown') {
         return refuse(known.code, undefined, cause ?? { code: known.code })
       }
-      // Only then the person's organization is the problem.
+      // Other causes do not concern the organization.
       const isOfTenant = cause === undefined || cause.code.startsWith('tenant_')
       return refuse(isOfTenant ? 'token_refused' : 'not_valid', undefined, cause)
     }
@@ -117,7 +117,7 @@ export async function openSession(
   const { id, label, tenant, tenants, roles } = known
   if (tenant === null) {
     const [only, ...others] = tenants
-    // The directories of the other tenants refuse the person.
+    // The token grants more tenants, but their directories refuse the person.
     if (tenantId === undefined && only !== undefined && others.length === 0)
       return await openSession(choice, only.id, parts)
     return { kind: 'choice', choice, tenants }

@@ -20,7 +20,7 @@ const claimFault = z.object({
   body: z.record(z.string(), z.unknown()).optional(),
 })
 
-/** Explains a refused response of the provider. Tokens and codes stay out of it. */
+/** Explains why a response of the provider was refused, without tokens and codes. */
 export function explainFailure(error: unknown, redirectUri: string): SignInRefusal | undefined {
   if (error instanceof openid.AuthorizationResponseError) return toProviderRefusal('provider_error', error)
   if (error instanceof openid.ResponseBodyError) {
@@ -72,9 +72,8 @@ function findFault<T>(error: unknown, schema: z.ZodType<T>): T | undefined {
 }
 
 /**
- * Explains why the gateway refused a token, or without `refusedAs`, a problem code, why it read no roles. The console reads
- * the token with the same settings.
- * Rejects if it needs userinfo that cannot be read.
+ * Explains why the gateway refused a token with the problem code `refusedAs`, or without one, why the token gives no
+ * roles. Reads the token with the gateway's settings. Rejects if userinfo is needed and cannot be read.
  */
 export async function explainToken(
   token: string,
@@ -91,7 +90,7 @@ export async function explainToken(
       ...(inDirectory === undefined ? {} : { read: [inDirectory.match], found: shorten(inDirectory.name) }),
     }
   }
-  // The gateway refuses nobody for the lack of roles.
+  // The gateway does not refuse tokens without roles.
   if (withoutRoles !== undefined && refusedAs === undefined) return withoutRoles
   return refuseTenants(check.person)
 }

@@ -1,19 +1,19 @@
 import { type SignInRefusal, shorten } from '@postern/sign-in'
 import { type CompactVerifyGetKey, compactVerify, decodeProtectedHeader, errors } from 'jose'
-import { isOfTheKeys, signatureAlgorithms } from './signatures.ts'
+import { isKeySetFailure, signatureAlgorithms } from './signatures.ts'
 
 export type IdTokenCheck =
   | { readonly kind: 'valid' }
   | { readonly kind: 'refused'; readonly refusal: SignInRefusal; readonly cause: unknown }
   | { readonly kind: 'unavailable'; readonly cause: unknown }
 
-/** Verifies the signature of an ID token. An unknown key id leads to the provider's keys again. */
+/** Verifies the signature of an ID token. For an unknown key id, reads the provider's keys again. */
 export async function verifyIdToken(token: string, keys: CompactVerifyGetKey): Promise<IdTokenCheck> {
   try {
     await compactVerify(token, keys, { algorithms: signatureAlgorithms })
     return { kind: 'valid' }
   } catch (cause) {
-    const refusal = isOfTheKeys(cause) ? undefined : explain(cause, token)
+    const refusal = isKeySetFailure(cause) ? undefined : explain(cause, token)
     return refusal === undefined ? { kind: 'unavailable', cause } : { kind: 'refused', refusal, cause }
   }
 }

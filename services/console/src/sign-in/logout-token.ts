@@ -1,6 +1,6 @@
 import { type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import { z } from 'zod'
-import { isOfTheKeys, signatureAlgorithms } from './signatures.ts'
+import { isKeySetFailure, signatureAlgorithms } from './signatures.ts'
 
 export interface LogoutNotice {
   readonly issuer: string
@@ -35,7 +35,7 @@ const noticeSchema = z.object({
   events: z.object({ [event]: z.looseObject({}) }),
 })
 
-/** Verifies a logout token (§2.6). Rejects ID tokens. */
+/** Verifies a logout token (OIDC Back-Channel Logout §2.6). Rejects ID tokens. */
 export async function verifyLogoutToken(token: string, options: LogoutTokenOptions): Promise<LogoutTokenCheck> {
   const { issuer, audience, keys, now } = options
   if (token.length > maxTokenCharacters) return { kind: 'invalid' }
@@ -52,7 +52,7 @@ export async function verifyLogoutToken(token: string, options: LogoutTokenOptio
     const notice = readNotice(payload, issuer)
     return notice === undefined ? { kind: 'invalid' } : { kind: 'valid', notice }
   } catch (error) {
-    return isOfTheKeys(error) ? { kind: 'unavailable', cause: error } : { kind: 'invalid' }
+    return isKeySetFailure(error) ? { kind: 'unavailable', cause: error } : { kind: 'invalid' }
   }
 }
 

@@ -7,7 +7,7 @@ import type { SignInRequest } from '../api/gateway.ts'
 import type { Config } from '../config.ts'
 import type { Deps, SignIn } from '../deps.ts'
 import { parseCookies } from '../http/cookies.ts'
-import { assertCsrfToken, assertSameOrigin } from '../http/own-pages.ts'
+import { assertCsrfToken, assertSameOrigin } from '../http/same-origin.ts'
 import { findSession } from '../http/session-guard.ts'
 import { answerMessage, answerProviders, answerTenants } from '../pages/message-page.ts'
 import type { Session } from '../session/content.ts'
@@ -23,7 +23,7 @@ import {
   safeReturnTo,
   sealAttempt,
 } from './attempts.ts'
-import { choiceLifeMs, keepChoice, consumeChoice } from './choice.ts'
+import { choiceLifeMs, consumeChoice, storeChoice } from './choice.ts'
 import { type SignInOutcome, completeSignIn, openSession } from './complete.ts'
 import { type LogoutNotice, logoutTokenLifeSeconds } from './logout-token.ts'
 import { type Provider, ProviderUnavailable, findIssuer } from './provider.ts'
@@ -38,7 +38,7 @@ const choiceBody = z.object({ tenant: z.uuid() })
 const choiceBodyLimit = 1024
 const logoutBody = z.object({ logout_token: z.string() })
 const logoutBodyLimit = 16_384
-/** How long a person may wait with the sign-out at the provider. */
+/** How long a person has to sign out at the provider. */
 const signOutLifeMs = 600_000
 
 export function signInRoutes(
@@ -63,8 +63,9 @@ export function signInRoutes(
     const attempt = newAttempt({ issuer: provider.settings.issuer, begunAt: deps.now(), returnTo })
     try {
       const url = await provider.signInUrl(attempt)
-      const given = attemptCookies(request)
-      if (given.length >= maxAttempts) for (const name of given) reply.header('set-cookie', cookies.clear(name))
+      const unfinished = attemptCookies(request)
+      if (unfinished.length >= maxAttempts)
+        for (const name of unfinished) reply.header('set-cookie', cookies.clear(name))
       const cookie = cookies.set(
         cookies.signIn(attemptId(attempt.state)),
         sealAttempt(deps.attemptSeal, attempt),
@@ -103,7 +104,7 @@ export function signInRoutes(
     return await answerOutcome(request, reply, outcome, attempt.returnTo)
   })
 
-  // The form of the page that lists the tenants of a person.
+  // The page that lists a person's tenants posts its form here.
   void app.register(async (scope) => {
     scope.removeAllContentTypeParsers()
     addFormParser(scope, choiceBodyLimit)
@@ -151,7 +152,7 @@ export function signInRoutes(
     return { redirect: `${consoleUrl}/auth/provider-logout` }
   }
 
-  // The ID token goes from here to the provider, so no page and no script has it.
+  // Redirects from here, so that no page or script sees the ID token.
   app.get('/auth/provider-logout', async (request, reply) => {
     const ticket = parseCookies(request.headers.cookie).get(cookies.signOut)
     const idToken = ticket === undefined ? undefined : await store.takeOnce(ticket)
@@ -184,7 +185,7 @@ export function signInRoutes(
       }
       let ended = 0
       for (const owner of ownersOf(notice)) ended += await sessions.endOf(owner)
-      // After success, so that the provider can repeat a failed notice.
+      // Marked last, so that the provider can repeat a notice that failed.
       await store.markOnce(mark, logoutTokenLifeSeconds * 2000)
       logger.info({ event: 'signed_out_by_provider', sessions: ended })
       return {}
@@ -208,7 +209,7 @@ export function signInRoutes(
         })
       }
       case 'choice': {
-        const ticket = await keepChoice(store, outcome.choice)
+        const ticket = await storeChoice(store, outcome.choice)
         reply.header('set-cookie', cookies.set(cookies.choice, ticket, choiceLifeMs / 1000))
         return answerTenants(reply, outcome.tenants)
       }
@@ -226,7 +227,7 @@ export function signInRoutes(
     }
   }
 
-  /** Without an ID token only the provider of everybody can be meant. */
+  /** Without an ID token, returns the provider only if there is just one. */
   function findProvider(idToken: string | undefined): Provider | undefined {
     if (idToken !== undefined) return providers.get(findIssuer(idToken) ?? '')
     const [only, ...others] = providers.values()
@@ -265,7 +266,7 @@ function addFormParser(scope: FastifyInstance, bodyLimit: number): void {
   )
 }
 
-/** If a notice names both, it ends only this sign-in (§2.4), and those that the provider gave no `sid`. */
+/** A notice with `sid` and `sub` ends this sign-in only (§2.4), and the person's sign-ins that have no `sid`. */
 function ownersOf({ issuer, sid, subject }: LogoutNotice): Owner[] {
   const of = (kind: Owner['kind'], value: string | undefined): Owner[] =>
     value === undefined ? [] : [{ kind, issuer, value }]

@@ -9,12 +9,12 @@ function subscribe(listener: () => void): () => void {
 }
 
 /** The page that must be confirmed before leaving it. */
-let stay: { readonly path: string; readonly query: string; readonly onLeave: () => void } | undefined
+let guarded: { readonly path: string; readonly query: string; readonly onLeave: () => void } | undefined
 
 addEventListener('popstate', () => {
-  if (stay !== undefined && location.pathname !== stay.path) {
-    history.pushState(undefined, '', `${stay.path}${stay.query}`)
-    stay.onLeave()
+  if (guarded !== undefined && location.pathname !== guarded.path) {
+    history.pushState(undefined, '', `${guarded.path}${guarded.query}`)
+    guarded.onLeave()
     return
   }
   for (const listener of listeners) listener()
@@ -22,19 +22,19 @@ addEventListener('popstate', () => {
 
 const warn = (event: BeforeUnloadEvent): void => event.preventDefault()
 
-/** Asks `onLeave` before the page is left. Returns a function that ends it. */
-export function stayHere(onLeave: () => void): () => void {
-  const held = { path: location.pathname, query: location.search, onLeave }
-  stay = held
+/** Keeps the page open and calls `onLeave` instead of leaving it. Returns a function that ends this. */
+export function confirmLeaving(onLeave: () => void): () => void {
+  const page = { path: location.pathname, query: location.search, onLeave }
+  guarded = page
   addEventListener('beforeunload', warn)
   return () => {
     removeEventListener('beforeunload', warn)
-    if (stay === held) stay = undefined
+    if (guarded === page) guarded = undefined
   }
 }
 
-export function isKeptHere(): boolean {
-  return stay !== undefined
+export function mustConfirmLeaving(): boolean {
+  return guarded !== undefined
 }
 
 export function usePath(): string {
@@ -47,8 +47,8 @@ function openPath(): string {
 
 export function navigate(path: string, { replace = false }: { replace?: boolean } = {}): void {
   if (path === openPath()) return
-  if (stay !== undefined) {
-    stay.onLeave()
+  if (guarded !== undefined) {
+    guarded.onLeave()
     return
   }
   if (replace) history.replaceState(undefined, '', publicPath(path))

@@ -1,18 +1,14 @@
 import type { AuditEvent } from '@postern/contracts'
-import { nextPage } from './keys.ts'
-import { download, request } from './request.ts'
+import { type PartialList, readFirstPage } from './list.ts'
+import { download } from './request.ts'
 
 export type { AuditEvent }
 
 const base = '/api/v1/audit-events'
 
-/** `query` has the filters. Lists the newest hundred events. */
-export async function listAuditEvents(
-  query: string,
-  signal: AbortSignal,
-): Promise<{ readonly events: readonly AuditEvent[]; readonly hasMore: boolean }> {
-  const { body, headers } = await request<readonly AuditEvent[]>(`${base}?limit=100&${query}`, { signal })
-  return { events: body, hasMore: nextPage(headers.get('link')) !== undefined }
+/** Lists the newest hundred events that match the filters in `query`. */
+export async function listAuditEvents(query: string, signal: AbortSignal): Promise<PartialList<AuditEvent>> {
+  return await readFirstPage(`${base}?limit=100&${query}`, { signal })
 }
 
 /** Returns all events that match as CSV. */

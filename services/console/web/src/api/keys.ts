@@ -13,6 +13,7 @@ import type {
   KeyHealth,
   OwnerChoice,
 } from '@postern/contracts'
+import { type PartialList, readAllPages, readFirstPage } from './list.ts'
 import { download, request } from './request.ts'
 
 export type { ApiKey, ApiKeyEvent, ApiKeyUsage, CreatedApiKey, Enforcement, GrantableScope }
@@ -30,25 +31,7 @@ const base = '/api/v1/api-keys'
 
 /** Newest first. `onPage` receives the keys so far. */
 export async function listKeys(signal: AbortSignal, onPage: (keys: readonly ApiKey[]) => void): Promise<ApiKey[]> {
-  const keys: ApiKey[] = []
-  let next: string | undefined = `${base}?limit=1000`
-  while (next !== undefined) {
-    const { body, headers }: { body: readonly ApiKey[]; headers: Headers } = await request<readonly ApiKey[]>(next, {
-      signal,
-    })
-    keys.push(...body)
-    next = nextPage(headers.get('link'))
-    if (next !== undefined) onPage([...keys])
-  }
-  return keys
-}
-
-/** Returns the target of `rel="next"` (RFC 8288) as an API path. */
-export function nextPage(link: string | null): string | undefined {
-  const target = /<([^>]*)>\s*;\s*rel="?next"?/.exec(link ?? '')?.[1]
-  if (target === undefined) return undefined
-  const { pathname, search } = new URL(target, location.origin)
-  return `${pathname.slice(Math.max(0, pathname.lastIndexOf('/api/v1/')))}${search}`
+  return await readAllPages(`${base}?limit=1000`, signal, onPage)
 }
 
 export async function getKey(id: string, signal: AbortSignal): Promise<ApiKey> {
@@ -101,27 +84,20 @@ export async function readKeyHealth(signal: AbortSignal): Promise<KeyHealth> {
 }
 
 /** Lists the newest hundred keys with this reason. */
-export async function listKeysToLookAt(reason: HealthReason, signal: AbortSignal): Promise<readonly ApiKey[]> {
+export async function listKeysByReason(reason: HealthReason, signal: AbortSignal): Promise<readonly ApiKey[]> {
   return (await request<readonly ApiKey[]>(`${base}?limit=100&health=${reason}`, { signal })).body
 }
 
 /** Returns all keys with this reason as CSV. */
-export async function exportKeysToLookAt(reason: HealthReason, signal: AbortSignal): Promise<Blob> {
+export async function exportKeysByReason(reason: HealthReason, signal: AbortSignal): Promise<Blob> {
   return await download(`${base}?csv=excel&formulas=escape&health=${reason}`, {
     headers: { accept: 'text/csv' },
     signal,
   })
 }
 
-export async function listEvents(
-  id: string,
-  signal: AbortSignal,
-): Promise<{ events: readonly ApiKeyEvent[]; hasMore: boolean }> {
-  const { body, headers } = await request<readonly ApiKeyEvent[]>(
-    `${base}/${encodeURIComponent(id)}/events?limit=200`,
-    { signal },
-  )
-  return { events: body, hasMore: nextPage(headers.get('link')) !== undefined }
+export async function listEvents(id: string, signal: AbortSignal): Promise<PartialList<ApiKeyEvent>> {
+  return await readFirstPage(`${base}/${encodeURIComponent(id)}/events?limit=200`, { signal })
 }
 
 /** The same `attempt` creates no second key. */

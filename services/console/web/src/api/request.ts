@@ -12,13 +12,13 @@ export class ApiProblem extends Error {
   }
 }
 
-export function isForOtherRoles(error: unknown): boolean {
+export function isAccessDenied(error: unknown): boolean {
   return error instanceof ApiProblem && ['role_required', 'insufficient_scope'].includes(error.problem.code)
 }
 
-/** No valid response: no network, a proxy, or a starting server. */
+/** There was no valid response: the network is down, a proxy answered, or the server is starting. */
 export class NoAnswerError extends Error {
-  override readonly name = 'NoAnswer'
+  override readonly name = 'NoAnswerError'
 }
 
 export interface Answer<T> {
@@ -30,7 +30,7 @@ let csrfToken = ''
 const onSignedOut = new Set<() => void>()
 let readSessionAgain: () => Promise<boolean> = async () => await Promise.resolve(false)
 
-/** Sent with every request; detects that somebody else has signed in. */
+/** Every request sends the token, so that the console notices if somebody else has signed in. */
 export function setCsrfToken(token: string): void {
   csrfToken = token
 }
@@ -40,7 +40,7 @@ export function whenSignedOut(callback: () => void): () => void {
   return () => onSignedOut.delete(callback)
 }
 
-/** `read` resolves to whether the session is still the same person's. */
+/** `read` reads the session and returns whether it is still the same person's. */
 export function setReadSession(read: () => Promise<boolean>): void {
   readSessionAgain = read
 }
@@ -52,43 +52,58 @@ export interface RequestOptions {
   readonly file?: File
   readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
-  /** A read without an action of the person does not extend the session. */
-  readonly isByItself?: boolean
+  /** Whether the page sends the read without an action of the person. Such a read does not extend the session. */
+  readonly isAutomatic?: boolean
   readonly isWithoutToken?: boolean
 }
 
 const readWithinMs = 20_000
 const answerWithinMs = 45_000
-const sendWithinMs = 270_000
+/** For files, in both directions. */
+const transferWithinMs = 270_000
 
-/** Throws `ApiProblem` or `NoAnswer`. */
+/** Throws `ApiProblem` or `NoAnswerError`. */
 export async function request<T>(path: string, options: RequestOptions = {}): Promise<Answer<T>> {
-  const response = await ask(path, options)
-  const body = await parse<T>(response).catch((error: unknown) => {
-    if (options.signal?.aborted) throw error
-    throw new NoAnswerError('The response of the server was incomplete. Try again.', { cause: error })
-  })
-  return { body, headers: response.headers }
+  const response = await fetchResponse(path, options)
+  return { body: await readBody(parse<T>(response), options.signal), headers: response.headers }
 }
 
+/** Reads a file. Throws `ApiProblem` or `NoAnswerError`. */
 export async function download(path: string, options: RequestOptions): Promise<Blob> {
-  return await (await ask(path, options)).blob()
+  const response = await fetchResponse(path, options, transferWithinMs)
+  return await readBody(response.blob(), options.signal)
 }
 
 export async function send(path: string, options: RequestOptions): Promise<void> {
-  await ask(path, options)
+  await fetchResponse(path, options)
 }
 
-async function ask(path: string, options: RequestOptions, isRepeated = false): Promise<Response> {
-  const { method = 'GET', body, file, headers, signal, isByItself = false, isWithoutToken = false } = options
-  const limitMs = method === 'GET' ? readWithinMs : file === undefined ? answerWithinMs : sendWithinMs
+async function readBody<T>(reading: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  return await reading.catch((error: unknown) => {
+    if (signal?.aborted) throw error
+    throw new NoAnswerError('The response of the server was incomplete. Try again.', { cause: error })
+  })
+}
+
+function limitOf({ method = 'GET', file }: RequestOptions): number {
+  if (method === 'GET') return readWithinMs
+  return file === undefined ? answerWithinMs : transferWithinMs
+}
+
+async function fetchResponse(
+  path: string,
+  options: RequestOptions,
+  limitMs = limitOf(options),
+  isRepeated = false,
+): Promise<Response> {
+  const { method = 'GET', body, file, headers, signal, isAutomatic = false, isWithoutToken = false } = options
   const limit = AbortSignal.timeout(limitMs)
   const response = await fetch(publicPath(path), {
     method,
     headers: {
       accept: 'application/json',
       ...(isWithoutToken ? {} : { 'x-csrf-token': csrfToken }),
-      ...(isByItself ? { 'x-by-itself': '1' } : {}),
+      ...(isAutomatic ? { 'x-by-itself': '1' } : {}),
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       ...(file === undefined ? {} : { 'content-type': 'application/octet-stream' }),
       ...headers,
@@ -110,13 +125,13 @@ async function ask(path: string, options: RequestOptions, isRepeated = false): P
   })
   if (response.ok) return response
   if (response.status === 401) for (const callback of onSignedOut) callback()
-  const problem = await problemOf(response)
-  // Someone signed in again in another tab, so the request had no effect.
-  const isOfBefore = problem instanceof ApiProblem && problem.problem.code === 'cross_site_request'
-  if (!isOfBefore || isWithoutToken) throw problem
-  if (!isRepeated && (await readSessionAgain())) return await ask(path, options, true)
+  const problem = await readBody(problemOf(response), signal)
+  // The token is of an earlier session: somebody signed in again in another tab. The request had no effect.
+  const isStaleToken = problem instanceof ApiProblem && problem.problem.code === 'cross_site_request'
+  if (!isStaleToken || isWithoutToken) throw problem
+  if (!isRepeated && (await readSessionAgain())) return await fetchResponse(path, options, limitMs, true)
   const detail = 'The session may have changed in another tab. Copy what you need and reload this page.'
-  // Not a rejection of the request, so shown data stays.
+  // Not an `ApiProblem`, so that the page keeps what it shows.
   if (method === 'GET') throw new NoAnswerError(detail, { cause: problem })
   throw new ApiProblem({ ...problem.problem, detail })
 }

@@ -26,7 +26,7 @@ export async function signOut(): Promise<string> {
   return body.redirect
 }
 
-/** Where people choose another tenant: a new sign-in and a new session. Pages of this tenant mean nothing there. */
+/** A new sign-in, where people choose another tenant. It leads to `/`, because this page belongs to this tenant. */
 export function switchUrl(): string {
   return publicPath('/auth/login?return_to=%2F')
 }

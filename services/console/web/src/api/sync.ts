@@ -9,32 +9,22 @@ import type {
   UpdateConnectorBody,
 } from '@postern/contracts'
 import { publicPath } from '../base-path.ts'
-import { nextPage } from './keys.ts'
+import { type PartialList, readFirstPage } from './list.ts'
 import { type RequestOptions, request, send } from './request.ts'
 
 export type { Connector, ConnectorTest, MappingRule, Run, RunChange, RunError }
 export type NewConnector = CreateConnectorBody
 export type ConnectorChange = UpdateConnectorBody
 
-export interface PartialList<T> {
-  readonly items: readonly T[]
-  readonly hasMore: boolean
-}
-
-type Reading = Pick<RequestOptions, 'signal' | 'isByItself'>
-
-async function readSome<T>(path: string, reading: Reading): Promise<PartialList<T>> {
-  const { body, headers } = await request<readonly T[]>(path, reading)
-  return { items: body, hasMore: nextPage(headers.get('link')) !== undefined }
-}
+type Reading = Pick<RequestOptions, 'signal' | 'isAutomatic'>
 
 export async function listConnectors(reading: Reading): Promise<PartialList<Connector>> {
-  return await readSome('/api/v1/connectors?limit=1000', reading)
+  return await readFirstPage('/api/v1/connectors?limit=1000', reading)
 }
 
 export async function listRuns(reading: Reading, key?: string): Promise<PartialList<Run>> {
   const of = key === undefined ? '' : `&connector=${encodeURIComponent(key)}`
-  return await readSome(`/api/v1/sync-runs?limit=50${of}`, reading)
+  return await readFirstPage(`/api/v1/sync-runs?limit=50${of}`, reading)
 }
 
 export interface TaggedConnector {
@@ -93,11 +83,11 @@ export function eventsOf(id: string): string {
 export const listedChanges = 200
 
 export async function listChanges(id: string, signal: AbortSignal): Promise<PartialList<RunChange>> {
-  return await readSome(`${pathOf(id)}/changes?limit=${listedChanges}`, { signal })
+  return await readFirstPage(`${pathOf(id)}/changes?limit=${listedChanges}`, { signal })
 }
 
 export async function listRunErrors(id: string, reading: Reading): Promise<PartialList<RunError>> {
-  return await readSome(`${pathOf(id)}/errors?limit=200`, reading)
+  return await readFirstPage(`${pathOf(id)}/errors?limit=200`, reading)
 }
 
 /** The same `attempt` starts no second run. */

@@ -1,5 +1,5 @@
 import type { KeyPolicy, Member } from '@postern/contracts'
-import { nextPage } from './keys.ts'
+import { readAllPages } from './list.ts'
 import { request } from './request.ts'
 
 export type { KeyPolicy, Member }
@@ -29,14 +29,5 @@ export async function changeKeyPolicy(change: PolicyChange, etag: string, signal
 }
 
 export async function listMembers(signal: AbortSignal): Promise<readonly Member[]> {
-  const members: Member[] = []
-  let next: string | undefined = '/api/v1/members?limit=1000'
-  while (next !== undefined) {
-    const { body, headers }: { body: readonly Member[]; headers: Headers } = await request<readonly Member[]>(next, {
-      signal,
-    })
-    members.push(...body)
-    next = nextPage(headers.get('link'))
-  }
-  return members
+  return await readAllPages('/api/v1/members?limit=1000', signal)
 }

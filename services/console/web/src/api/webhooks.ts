@@ -3,7 +3,7 @@ import { type RequestOptions, request, send } from './request.ts'
 
 export type { Webhook, WebhookDelivery }
 
-type Reading = Pick<RequestOptions, 'signal' | 'isByItself'>
+type Reading = Pick<RequestOptions, 'signal' | 'isAutomatic'>
 
 const path = '/api/v1/webhooks'
 const pathOf = (id: string) => `${path}/${encodeURIComponent(id)}`
@@ -26,19 +26,29 @@ export async function createWebhook(body: NewWebhook, attempt: string, signal: A
   return (await request<Webhook>(path, { method: 'POST', body, headers, signal })).body
 }
 
+export interface TaggedWebhook {
+  readonly webhook: Webhook
+  readonly etag: string
+}
+
+export async function readTaggedWebhook(id: string, signal: AbortSignal): Promise<TaggedWebhook> {
+  const { body, headers } = await request<Webhook>(pathOf(id), { signal })
+  return { webhook: body, etag: headers.get('etag') ?? '' }
+}
+
+/** Throws a 412 problem if somebody else has changed the endpoint since it was read. */
 export async function updateWebhook(
-  id: string,
+  { webhook, etag }: TaggedWebhook,
   change: NewWebhook | { readonly state: 'enabled' | 'disabled' },
   signal: AbortSignal,
 ): Promise<void> {
-  const { headers } = await request<Webhook>(pathOf(id), { signal })
-  const etag = headers.get('etag') ?? ''
-  await send(pathOf(id), { method: 'PATCH', body: change, headers: { 'if-match': etag }, signal })
+  await send(pathOf(webhook.id), { method: 'PATCH', body: change, headers: { 'if-match': etag }, signal })
 }
 
-/** The response contains the new secret. */
-export async function rotateWebhookSecret(id: string, signal: AbortSignal): Promise<Webhook> {
-  return (await request<Webhook>(`${pathOf(id)}/rotate-secret`, { method: 'POST', body: {}, signal })).body
+/** The response contains the new secret. The same `attempt` replaces it once. */
+export async function rotateWebhookSecret(id: string, attempt: string, signal: AbortSignal): Promise<Webhook> {
+  const headers = { 'idempotency-key': attempt }
+  return (await request<Webhook>(`${pathOf(id)}/rotate-secret`, { method: 'POST', body: {}, headers, signal })).body
 }
 
 export async function deleteWebhook(id: string, signal: AbortSignal): Promise<void> {
@@ -49,8 +59,13 @@ export async function listDeliveries(id: string, reading: Reading): Promise<read
   return (await request<readonly WebhookDelivery[]>(`${pathOf(id)}/deliveries?limit=50`, reading)).body
 }
 
-/** Sends a test event, or with `deliveryId` a delivery again. */
-export async function sendWebhook(id: string, deliveryId: string | undefined, signal: AbortSignal): Promise<void> {
+/** Sends a test event, or with `deliveryId` a delivery again. The same `attempt` sends it once. */
+export async function sendWebhook(
+  id: string,
+  deliveryId: string | undefined,
+  attempt: string,
+  signal: AbortSignal,
+): Promise<void> {
   const body = deliveryId === undefined ? {} : { delivery_id: deliveryId }
-  await send(`${pathOf(id)}/deliveries`, { method: 'POST', body, signal })
+  await send(`${pathOf(id)}/deliveries`, { method: 'POST', body, headers: { 'idempotency-key': attempt }, signal })
 }

@@ -27,8 +27,8 @@ export function AuditPage() {
   if (mayRead) return <AuditEvents />
   return (
     <Page title="Audit">
-      <Empty icon="shield" title="Only auditors and administrators read the audit feed">
-        Ask an administrator of your organization for the role auditor.
+      <Empty icon="shield" title="Only auditors and administrators can read the audit feed">
+        Ask an administrator of your organization for the auditor role.
       </Empty>
     </Page>
   )
@@ -48,7 +48,7 @@ function AuditEvents() {
   return (
     <Page
       title="Audit"
-      lead="Who did what in your organization, the newest first."
+      lead="Who did what in your organization, newest first."
       actions={
         <Button
           icon="file"
@@ -67,8 +67,8 @@ function AuditEvents() {
       <div className="filters" role="group" aria-label="Filters">
         <Select label="Category" choices={categories} value={filters.category} onChange={set('category')} />
         <Select label="Outcome" choices={outcomes} value={filters.outcome} onChange={set('outcome')} />
-        <TextBox label="Id of the actor" value={filters.actor} onChange={set('actor')} isOptional="unsaid" />
-        <TextBox label="Id of the resource" value={filters.resource} onChange={set('resource')} isOptional="unsaid" />
+        <TextBox label="Id of the actor" value={filters.actor} onChange={set('actor')} isOptional="unmarked" />
+        <TextBox label="Id of the resource" value={filters.resource} onChange={set('resource')} isOptional="unmarked" />
       </div>
       <section className="card" aria-label="Events">
         {resource.state === 'failed' ? (
@@ -78,10 +78,10 @@ function AuditEvents() {
             <Skeleton width="70%" />
             <Skeleton width="60%" />
           </div>
-        ) : resource.value.events.length === 0 ? (
+        ) : resource.value.items.length === 0 ? (
           <p className="faint">No event matches these filters.</p>
         ) : (
-          <EventTable events={resource.value.events} />
+          <EventTable events={resource.value.items} />
         )}
         {resource.state === 'ready' && resource.value.hasMore ? (
           <p className="fine-print">The newest 100 events. The export has all of them.</p>

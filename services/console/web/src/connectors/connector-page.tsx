@@ -1,20 +1,13 @@
 import { useCallback, useState } from 'react'
-import {
-  type Connector,
-  type Run,
-  type PartialList,
-  type TaggedConnector,
-  changeConnector,
-  getConnector,
-  listRuns,
-} from '../api/sync.ts'
+import type { PartialList } from '../api/list.ts'
+import { type Connector, type Run, type TaggedConnector, changeConnector, getConnector, listRuns } from '../api/sync.ts'
 import { AdminsOnly } from '../keys/admins-only.tsx'
 import { navigate } from '../router.tsx'
 import { useSession } from '../shell/session-gate.tsx'
 import { Button } from '../ui/button.tsx'
 import { ActionMenu } from '../ui/menu.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
-import { Page, WayBack } from '../ui/page.tsx'
+import { Page, BackLink } from '../ui/page.tsx'
 import { Overdue } from '../ui/overdue.tsx'
 import { PageSkeleton } from '../ui/skeleton.tsx'
 import { useChange } from '../ui/use-change.ts'
@@ -39,14 +32,18 @@ import {
   typeNames,
 } from './words.ts'
 
-const wayBack = <WayBack to="/connectors" label="Connectors" />
+const backLink = <BackLink to="/connectors" label="Connectors" />
 
 export function ConnectorPage({ id }: { readonly id: string }) {
   const { session } = useSession()
-  return session.roles.includes('admin') ? <One id={id} /> : <AdminsOnly title="Connector" what="connectors" />
+  return session.roles.includes('admin') ? (
+    <ConnectorDetails id={id} />
+  ) : (
+    <AdminsOnly title="Connector" what="connectors" />
+  )
 }
 
-function One({ id }: { readonly id: string }) {
+function ConnectorDetails({ id }: { readonly id: string }) {
   const load = useCallback(async (reading: Reading) => await getConnector(id, reading), [id])
   const { resource, reload, set } = useFollowed<TaggedConnector>(load, connectorsEveryMs)
   const runs = useRunsOf(resource.state === 'ready' ? resource.value.connector.key : undefined)
@@ -64,7 +61,7 @@ function One({ id }: { readonly id: string }) {
   const isWaiting =
     runs.resource.state === 'ready' && runs.resource.value.items.some(({ status }) => status === 'needs_approval')
   const isPaused = connector.state === 'paused'
-  const turn = async () => {
+  const togglePause = async () => {
     await change.run(async (signal) => {
       try {
         const value = await changeConnector(id, { state: isPaused ? 'active' : 'paused' }, etag, signal)
@@ -78,7 +75,7 @@ function One({ id }: { readonly id: string }) {
   return (
     <Page
       title={connector.name}
-      above={wayBack}
+      above={backLink}
       lead={
         <span className="key-lead">
           <code className="masked">{connector.key}</code>
@@ -100,11 +97,11 @@ function One({ id }: { readonly id: string }) {
               label="More actions"
               actions={[
                 {
-                  id: 'turn',
+                  id: 'pause',
                   label: isPaused ? 'Resume' : 'Pause',
                   icon: isPaused ? 'play' : 'pause',
                   run: () => {
-                    void turn()
+                    void togglePause()
                   },
                 },
                 { id: 'retire', label: 'Retire…', icon: 'trash', isDangerous: true, run: () => setOpen('retire') },
@@ -140,7 +137,7 @@ function Facts({ connector, now }: { readonly connector: Connector; readonly now
   return (
     <dl className="card facts facts-grid">
       <div>
-        <dt>Keeps true</dt>
+        <dt>Imports</dt>
         <dd>
           {datasetNames[connector.dataset]}
           {hierarchy === null ? undefined : <span className="second-line">{hierarchy.name}</span>}
@@ -222,7 +219,7 @@ function Setup({ connector }: { readonly connector: Connector }) {
           </div>
         )}
         <div>
-          <dt>A missing row</dt>
+          <dt>Missing rows</dt>
           <dd>
             {missingPolicies[connector.missing_policy].title}
             <span className="help">{missingPolicies[connector.missing_policy].help}</span>
@@ -241,8 +238,8 @@ function Setup({ connector }: { readonly connector: Connector }) {
           <dt>Waits for approval</dt>
           <dd>
             <span>
-              When more than {safety.max_deactivate_pct} % or {safety.max_deactivate.toLocaleString()} rows go, more
-              than {safety.max_change_pct} % change, or fewer than {safety.min_rows.toLocaleString()} come.
+              When more than {safety.max_deactivate_pct} % or {safety.max_deactivate.toLocaleString()} rows disappear,
+              more than {safety.max_change_pct} % change, or fewer than {safety.min_rows.toLocaleString()} are read.
             </span>
           </dd>
         </div>

@@ -2,7 +2,7 @@ import { ApiProblem } from '../api/request.ts'
 import type { Connector } from '../api/sync.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Failure } from '../ui/notice.tsx'
-import { Empty, Page, WayBack } from '../ui/page.tsx'
+import { Empty, Page, BackLink } from '../ui/page.tsx'
 import { When, distance } from '../ui/when.tsx'
 import { isPushed, states } from './words.ts'
 
@@ -24,7 +24,7 @@ export function StateBadge({ state, isWaiting = false }: Pick<Connector, 'state'
 export function ConnectorFailure({ error, onRetry }: { readonly error: unknown; readonly onRetry: () => void }) {
   const isNone = error instanceof ApiProblem && [400, 404].includes(error.problem.status)
   return (
-    <Page title={isNone ? 'No such connector' : 'Connector'} above={<WayBack to="/connectors" label="Connectors" />}>
+    <Page title={isNone ? 'No such connector' : 'Connector'} above={<BackLink to="/connectors" label="Connectors" />}>
       {isNone ? (
         <Empty icon="sync" title="This connector does not exist in your organization" />
       ) : (
@@ -46,7 +46,7 @@ export function LastRun({ connector: { last_run_at: at }, now }: Props) {
 export function NextRun({ connector, now, isExact = false }: Props & { readonly isExact?: boolean }) {
   const { next_run_at: at, state } = connector
   if (at === null) {
-    const words = state === 'paused' ? 'Paused' : isPushed(connector) ? 'When pushed' : 'When asked'
+    const words = state === 'paused' ? 'Paused' : isPushed(connector) ? 'When pushed' : 'On demand'
     return <span className="faint">{words}</span>
   }
   if (!isExact) return <When at={at} as="until" now={now} />

@@ -10,7 +10,7 @@ import { rememberColumns } from './seen-columns.ts'
 import { needsFile } from './words.ts'
 
 export function TestCard({ connector }: { readonly connector: Connector }) {
-  const trying = useChange()
+  const testing = useChange()
   const [outcome, setOutcome] = useState<ConnectorTest>()
   const [file, setFile] = useState<File>()
   const [isMissing, setMissing] = useState(false)
@@ -20,7 +20,7 @@ export function TestCard({ connector }: { readonly connector: Connector }) {
     setMissing(isUploaded && file === undefined)
     if (isUploaded && file === undefined) return
     setOutcome(undefined)
-    await trying.run(async (signal) => {
+    await testing.run(async (signal) => {
       const answer = await testConnector(connector.id, file, signal)
       rememberColumns(connector.id, [...new Set(answer.rows.flatMap(({ values }) => Object.keys(values)))])
       setOutcome(answer)
@@ -44,7 +44,7 @@ export function TestCard({ connector }: { readonly connector: Connector }) {
       <div>
         <Button
           icon="eye"
-          isBusy={trying.isBusy}
+          isBusy={testing.isBusy}
           onPress={() => {
             void test()
           }}
@@ -53,12 +53,12 @@ export function TestCard({ connector }: { readonly connector: Connector }) {
         </Button>
       </div>
       <Overdue
-        change={trying}
+        change={testing}
         mayBe="A slow source takes up to half a minute. No data is stored."
         advice="If it fails, check the address and the credentials of the source."
       />
-      {trying.failure === undefined ? undefined : (
-        <Failure error={trying.failure} title="The source could not be read" />
+      {testing.failure === undefined ? undefined : (
+        <Failure error={testing.failure} title="The source could not be read" />
       )}
       {outcome === undefined ? undefined : <Outcome test={outcome} />}
     </section>
@@ -70,7 +70,7 @@ function Outcome({ test: { rows } }: { readonly test: ConnectorTest }) {
   if (rows.length === 0) {
     return (
       <Notice tone="warning" title="There are no rows" isNews>
-        The source was read and has no rows.
+        The source could be read but is empty.
       </Notice>
     )
   }
@@ -83,7 +83,7 @@ function Outcome({ test: { rows } }: { readonly test: ConnectorTest }) {
       >
         {faulty === 0
           ? `${rows.length === 1 ? 'One row was' : `${rows.length} rows were`} read.`
-          : 'See what is wrong with them. Often a field has another name in the source: say so under Fields.'}
+          : 'The rows below say why. If a field has another name in the source, map it under Fields.'}
       </Notice>
       <ol className="changes">
         {rows.map((row) => (

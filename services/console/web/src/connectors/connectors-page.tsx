@@ -1,6 +1,7 @@
 import { useState } from 'react'
 import { AdminsOnly } from '../keys/admins-only.tsx'
-import { type Connector, type Run, type PartialList, listConnectors, listRuns } from '../api/sync.ts'
+import type { PartialList } from '../api/list.ts'
+import { type Connector, type Run, listConnectors, listRuns } from '../api/sync.ts'
 import { Link, navigate } from '../router.tsx'
 import { useSession } from '../shell/session-gate.tsx'
 import { Button } from '../ui/button.tsx'
@@ -71,7 +72,7 @@ function Connectors() {
               <div className="connector-rest">
                 <dl className="facts connector-facts">
                   <div>
-                    <dt>Keeps true</dt>
+                    <dt>Imports</dt>
                     <dd>{datasetNames[connector.dataset]}</dd>
                   </div>
                   <div>

@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useRef } from 'react'
-import { type Run, type RunChange, type RunError, type PartialList, listChanges, listRunErrors } from '../api/sync.ts'
+import type { PartialList } from '../api/list.ts'
+import { type Run, type RunChange, type RunError, listChanges, listRunErrors } from '../api/sync.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Failure } from '../ui/notice.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
@@ -31,7 +32,7 @@ export function RunChanges({ run }: { readonly run: Run }) {
       )}
       {resource.state === 'ready' && resource.value.hasMore ? (
         <p className="fine-print">
-          The first {resource.value.items.length} of them. All are in the API: GET /api/v1/sync-runs/…/changes.
+          Only the first {resource.value.items.length}. The API has all of them: GET /api/v1/sync-runs/…/changes.
         </p>
       ) : undefined}
     </section>
@@ -78,7 +79,7 @@ function shown(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
-/** A failed attempt changes nothing in the run. */
+/** Errors can appear without a change of the run: a failed attempt is tried again. */
 const readEveryMs = 5000
 
 export function RunFaults({ run }: { readonly run: Run }) {
@@ -117,8 +118,8 @@ export function RunFaults({ run }: { readonly run: Run }) {
       )}
       {resource.state === 'ready' && resource.value.hasMore ? (
         <p className="fine-print">
-          The first {resource.value.items.length} of them. All are in the API: GET /api/v1/sync-runs/…/errors, as CSV
-          too.
+          Only the first {resource.value.items.length}. The API has all of them, also as CSV: GET
+          /api/v1/sync-runs/…/errors.
         </p>
       ) : undefined}
     </section>

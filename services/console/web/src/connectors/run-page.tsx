@@ -8,7 +8,7 @@ import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
-import { Empty, Page, WayBack } from '../ui/page.tsx'
+import { Empty, Page, BackLink } from '../ui/page.tsx'
 import { Overdue } from '../ui/overdue.tsx'
 import { PageSkeleton } from '../ui/skeleton.tsx'
 import { useChange } from '../ui/use-change.ts'
@@ -22,15 +22,19 @@ import { useRun } from './use-run.ts'
 import { UndoDialog } from './undo-dialog.tsx'
 import { asSentence, describeBreach, changeCount, isRunning, modeNames, statuses } from './words.ts'
 
-const wayBack = <WayBack to="/connectors" label="Connectors" />
+const backLink = <BackLink to="/connectors" label="Connectors" />
 
 export function RunPage({ id }: { readonly id: string }) {
   const { session } = useSession()
-  return session.roles.includes('admin') ? <OneRun key={id} id={id} /> : <AdminsOnly title="Run" what="connectors" />
+  return session.roles.includes('admin') ? (
+    <RunDetails key={id} id={id} />
+  ) : (
+    <AdminsOnly title="Run" what="connectors" />
+  )
 }
 
-function OneRun({ id }: { readonly id: string }) {
-  const { resource, put, again } = useRun(id)
+function RunDetails({ id }: { readonly id: string }) {
+  const { resource, put, reload } = useRun(id)
   const isRetired = useIsRetired(resource.state === 'ready' ? resource.value : undefined)
   const isUndone = useIsUndone(resource.state === 'ready' ? resource.value : undefined)
   const [isApproving, setApproving] = useState(false)
@@ -43,11 +47,11 @@ function OneRun({ id }: { readonly id: string }) {
     const { error } = resource
     const isNone = error instanceof ApiProblem && [400, 404].includes(error.problem.status)
     return (
-      <Page title={isNone ? 'No such run' : 'Run'} above={wayBack}>
+      <Page title={isNone ? 'No such run' : 'Run'} above={backLink}>
         {isNone ? (
           <Empty icon="sync" title="This run does not exist in your organization" />
         ) : (
-          <Failure error={error} title="The run cannot be shown" onRetry={again} />
+          <Failure error={error} title="The run cannot be shown" onRetry={reload} />
         )}
       </Page>
     )
@@ -58,7 +62,7 @@ function OneRun({ id }: { readonly id: string }) {
       try {
         put(await cancelRun(run.id, signal))
       } catch (error) {
-        again()
+        reload()
         throw error
       }
     })
@@ -68,7 +72,7 @@ function OneRun({ id }: { readonly id: string }) {
   return (
     <Page
       title={title}
-      above={wayBack}
+      above={backLink}
       lead={
         <span className="key-lead">
           <Badge tone={statuses[run.status].tone} hasDot>

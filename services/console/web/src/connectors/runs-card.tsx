@@ -17,7 +17,7 @@ export function RunsCard({ runs, now, connectors }: Props) {
   return (
     <section className="card" aria-labelledby="runs-title">
       <h2 id="runs-title">Runs</h2>
-      <ul className="runs">
+      <ul>
         {runs.map((run) => (
           <li key={run.id} className="run">
             <span className="run-names">

@@ -3,13 +3,13 @@ import { type Run, eventsOf, getRun } from '../api/sync.ts'
 import type { Resource } from '../ui/use-resource.ts'
 import { isRunning } from './words.ts'
 
-const readEveryMs = 3000
-const lookEveryMs = 5000
+const fallbackEveryMs = 3000
+const waitingEveryMs = 5000
 
 export function useRun(id: string): {
   readonly resource: Resource<Run>
   readonly put: (run: Run) => void
-  readonly again: () => void
+  readonly reload: () => void
 } {
   const [resource, setResource] = useState<Resource<Run>>({ state: 'loading' })
   const [round, setRound] = useState(0)
@@ -33,7 +33,7 @@ export function useRun(id: string): {
     const events = new EventSource(eventsOf(id))
     let timer: ReturnType<typeof setInterval> | undefined
     const read = () => {
-      getRun(id, { isByItself: true }).then(
+      getRun(id, { isAutomatic: true }).then(
         (value) => setResource({ state: 'ready', value }),
         () => undefined,
       )
@@ -45,7 +45,7 @@ export function useRun(id: string): {
     events.addEventListener('end', () => events.close())
     events.addEventListener('error', () => {
       // A normal read also detects that nobody is signed in.
-      if (events.readyState === EventSource.CLOSED) timer ??= setInterval(read, readEveryMs)
+      if (events.readyState === EventSource.CLOSED) timer ??= setInterval(read, fallbackEveryMs)
     })
     return () => {
       events.close()
@@ -59,14 +59,14 @@ export function useRun(id: string): {
     const abort = new AbortController()
     const refresh = () => {
       if (document.visibilityState !== 'visible') return
-      getRun(id, { signal: abort.signal, isByItself: true }).then(
+      getRun(id, { signal: abort.signal, isAutomatic: true }).then(
         (value) => {
           if (!abort.signal.aborted) setResource({ state: 'ready', value })
         },
         () => undefined,
       )
     }
-    const timer = setInterval(refresh, lookEveryMs)
+    const timer = setInterval(refresh, waitingEveryMs)
     document.addEventListener('visibilitychange', refresh)
     return () => {
       abort.abort()
@@ -78,7 +78,7 @@ export function useRun(id: string): {
   return {
     resource,
     put: (value) => setResource({ state: 'ready', value }),
-    again: () => {
+    reload: () => {
       setResource((old) => (old.state === 'failed' ? { state: 'loading' } : old))
       setRound((old) => old + 1)
     },

@@ -1,4 +1,5 @@
-import type { Connector, Run, RunChange, PartialList } from '../api/sync.ts'
+import type { PartialList } from '../api/list.ts'
+import type { Connector, Run, RunChange } from '../api/sync.ts'
 import type { Tone } from '../ui/badge.tsx'
 
 export const datasetNames: Readonly<Record<Connector['dataset'], string>> = {
@@ -36,7 +37,7 @@ export const missingPolicies: Readonly<Record<Connector['missing_policy'], { tit
 
 export const authority = {
   title: 'It decides about access',
-  help: 'People whom it makes inactive can no longer sign in, if the sign-in file names a directory.',
+  help: 'People whom it deactivates can no longer sign in, if the sign-in file names a directory.',
 }
 
 export function isPushed({ type }: Connector): boolean {

@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useState } from 'react'
 import { type ApiKey, readKeyHealth } from '../api/keys.ts'
-import { isForOtherRoles } from '../api/request.ts'
+import { isAccessDenied } from '../api/request.ts'
 import { AdminsOnly, useAdmin } from '../keys/admins-only.tsx'
 import { keepQuery } from '../router.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
@@ -29,7 +29,7 @@ function Health() {
 
   if (resource.state === 'loading') return <PageSkeleton />
   if (resource.state === 'failed') {
-    if (isForOtherRoles(resource.error)) return <AdminsOnly title="Key health" />
+    if (isAccessDenied(resource.error)) return <AdminsOnly title="Key health" />
     return (
       <Page title="Key health">
         <Failure error={resource.error} title="The keys cannot be counted" onRetry={reload} />
@@ -40,15 +40,15 @@ function Health() {
   const shown = reasonInfos.filter(({ reason }) => (counts.get(reason) ?? 0) > 0 || reason === info?.reason)
   return (
     <>
-      <Page title="Key health" lead="What to do today: active keys that need a look, the most urgent first.">
+      <Page title="Key health" lead="Active keys that need attention, most urgent first.">
         {resource.value.reviewed ? undefined : (
           <Notice tone="info" title="Keys are still being counted">
-            The policy changed, or Postern was upgraded. Numbers can grow for a minute.
+            The policy changed, or Postern was upgraded. The numbers may grow for a minute.
           </Notice>
         )}
         {shown.length === 0 ? (
           <Empty icon="check" title="Nothing to do">
-            No active key needs a look.
+            No active key needs attention.
           </Empty>
         ) : (
           <div className="health-reasons" role="group" aria-label="Reasons">

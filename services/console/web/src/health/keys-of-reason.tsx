@@ -1,5 +1,5 @@
 import { useCallback } from 'react'
-import { type ApiKey, exportKeysToLookAt, listKeysToLookAt } from '../api/keys.ts'
+import { type ApiKey, exportKeysByReason, listKeysByReason } from '../api/keys.ts'
 import { LastUse } from '../keys/key-parts.tsx'
 import { Link, navigate } from '../router.tsx'
 import { Button } from '../ui/button.tsx'
@@ -20,12 +20,12 @@ interface Props {
 
 export function KeysOfReason({ info, total, onAct }: Props) {
   const { reason, title } = info
-  const load = useCallback(async (signal: AbortSignal) => await listKeysToLookAt(reason, signal), [reason])
+  const load = useCallback(async (signal: AbortSignal) => await listKeysByReason(reason, signal), [reason])
   const { resource, reload } = useResource(load)
   const exporting = useChange()
   const now = useNow()
   const exportCsv = async () => {
-    await exporting.run(async (signal) => saveFile(await exportKeysToLookAt(reason, signal), `keys-${reason}.csv`))
+    await exporting.run(async (signal) => saveFile(await exportKeysByReason(reason, signal), `keys-${reason}.csv`))
   }
   return (
     <section className="card" aria-labelledby="reason-title">

@@ -13,14 +13,14 @@ export const reasonInfos: readonly ReasonInfo[] = [
   {
     reason: 'owner_left',
     title: 'Owner left',
-    advice: 'The owner has left. Choose another one, or revoke the keys.',
+    advice: 'The owner has left. Choose another owner, or revoke the key.',
     action: 'edit',
     actionLabel: 'Choose an owner',
   },
   {
     reason: 'rotated_in_use',
     title: 'Replaced, still used',
-    advice: 'A program still uses the old key. See from where, and give it the new one before the old key ends.',
+    advice: 'A program still uses the old key. Find out which one, and give it the new key before the old one expires.',
     action: 'open',
     actionLabel: 'See its use',
   },
@@ -34,14 +34,14 @@ export const reasonInfos: readonly ReasonInfo[] = [
   {
     reason: 'outside_policy',
     title: 'Outside the policy',
-    advice: 'The policy became stricter after these keys were created. Narrow or replace them.',
+    advice: 'The policy became stricter after the key was created. Narrow or replace the key.',
     action: 'edit',
     actionLabel: 'Edit',
   },
   {
     reason: 'never_used',
     title: 'Never used',
-    advice: 'No program has used these keys. Revoke them.',
+    advice: 'No program has ever used the key. Revoke it.',
     action: 'revoke',
     actionLabel: 'Revoke',
   },
@@ -55,7 +55,7 @@ export const reasonInfos: readonly ReasonInfo[] = [
   {
     reason: 'refused_often',
     title: 'Refused often',
-    advice: 'One of ten requests of the last week was refused. See why, and tell whoever runs the program.',
+    advice: 'One in ten requests of the last week was refused. See why, and tell whoever runs the program.',
     action: 'open',
     actionLabel: 'See why',
   },

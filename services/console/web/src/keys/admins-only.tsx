@@ -15,7 +15,7 @@ export function AdminsOnly({ title, what = 'API keys' }: { readonly title: strin
   const { session } = useSession()
   return (
     <Page title={title}>
-      <Empty icon="shield" title={`Only administrators manage ${what}`}>
+      <Empty icon="shield" title={`Only administrators can manage ${what}`}>
         You are signed in to {session.tenant.name} as {session.roles.join(' and ') || 'a person without a role'}. Ask an
         administrator of your organization for {what === 'API keys' ? 'a key' : 'help'}, or for the role.
       </Empty>

@@ -1,4 +1,5 @@
 import type { ApiKeyEvent } from '@postern/contracts'
+import type { PartialList } from '../api/list.ts'
 import { Link } from '../router.tsx'
 import { Icon, type IconName } from '../ui/icon.tsx'
 import { Failure } from '../ui/notice.tsx'
@@ -19,7 +20,7 @@ const kinds = {
 } as const satisfies Record<ApiKeyEvent['type'], { title: string; icon: IconName; tone: string }>
 
 interface Props {
-  readonly events: Resource<{ readonly events: readonly ApiKeyEvent[]; readonly hasMore: boolean }>
+  readonly events: Resource<PartialList<ApiKeyEvent>>
   readonly onRetry: () => void
 }
 
@@ -35,11 +36,11 @@ export function AuditTrail({ events, onRetry }: Props) {
         </div>
       ) : events.state === 'failed' ? (
         <Failure error={events.error} title="The audit trail cannot be shown" onRetry={onRetry} />
-      ) : events.value.events.length === 0 ? (
-        <p className="faint">Nothing has happened yet.</p>
+      ) : events.value.items.length === 0 ? (
+        <p className="faint">There are no events yet.</p>
       ) : (
         <ol className="trail">
-          {events.value.events.map((event) => (
+          {events.value.items.map((event) => (
             <Event key={event.id} event={event} />
           ))}
         </ol>

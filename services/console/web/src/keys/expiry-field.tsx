@@ -87,7 +87,7 @@ export function ExpiryField({ choice, onChoice, day, onDay, error, life }: Props
           <FieldError className="field-error">{error}</FieldError>
           <Popover className="popover popover-calendar">
             <Dialog className="calendar-dialog">
-              <Calendar className="calendar">
+              <Calendar>
                 <header className="calendar-head">
                   <AriaButton slot="previous" className="button button-quiet button-small button-icon">
                     <Icon name="back" size={16} />

@@ -11,7 +11,7 @@ import { ExplanationSteps } from './explanation-steps.tsx'
 const methods = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'] as const
 const choices = methods.map((method) => ({ value: method, label: method }))
 
-/** Asks what a gateway would decide about a request with the key, and shows each step. Sends nothing to the API itself. */
+/** Shows what a gateway would decide about a request with the key, step by step. The request itself is not sent. */
 export function ExplainCard({ id }: { readonly id: string }) {
   const [method, setMethod] = useState<(typeof methods)[number]>('GET')
   const [path, setPath] = useState('')
@@ -42,19 +42,21 @@ export function ExplainCard({ id }: { readonly id: string }) {
         }}
       >
         <Select label="Method" choices={choices} value={method} onChange={setMethod} />
-        <TextBox label="Path" value={path} onChange={setPath} isOptional="unsaid" placeholder="/api/v1/findings" />
+        <TextBox label="Path" value={path} onChange={setPath} isOptional="unmarked" placeholder="/api/v1/findings" />
         <TextBox
           label="Client address"
           value={address}
           onChange={setAddress}
-          isOptional="unsaid"
+          isOptional="unmarked"
           placeholder="Last used from"
         />
         <Button type="submit" isBusy={change.isBusy}>
           Explain
         </Button>
       </form>
-      <p className="fine-print">Checks a request with the present settings of the key. Nothing is sent or counted.</p>
+      <p className="fine-print">
+        Checks a request against the current settings of the key. Nothing is sent or counted.
+      </p>
       {change.failure === undefined ? undefined : (
         <Failure error={change.failure} title="The request could not be explained" />
       )}

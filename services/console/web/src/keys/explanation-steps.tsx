@@ -16,10 +16,10 @@ const outcomes = {
   passed: { tone: 'success', label: 'Passed' },
   refused: { tone: 'danger', label: 'Refused' },
   skipped: { tone: 'neutral', label: 'Not reached' },
-  unknown: { tone: 'neutral', label: 'Counted by gateways' },
+  unknown: { tone: 'neutral', label: 'Not checked' },
 } as const
 
-/** What a gateway decides or has decided, check by check. */
+/** Shows the checks of a gateway, in order. */
 export function ExplanationSteps({ explanation }: { readonly explanation: Explanation }) {
   const { decision, status, code, steps, refusal, now } = explanation
   return (
@@ -32,14 +32,14 @@ export function ExplanationSteps({ explanation }: { readonly explanation: Explan
       {now === null ? undefined : (
         <p>
           {now.decision === 'accepted'
-            ? 'With the present settings it is accepted.'
-            : `With the present settings it is still refused: ${now.code}.`}
+            ? 'With its current settings, the key would be accepted.'
+            : `With its current settings, the key would still be refused: ${now.code}.`}
         </p>
       )}
       <ol className="explain-steps">
         {steps.map(({ step, outcome, detail }) => (
           <li key={step} className={outcome === 'skipped' ? 'faint' : undefined}>
-            <span className="explain-step">{stepNames[step]}</span>
+            <span>{stepNames[step]}</span>
             <Badge tone={outcomes[outcome].tone}>{outcomes[outcome].label}</Badge>
             <span>{outcome === 'skipped' ? undefined : detail}</span>
           </li>

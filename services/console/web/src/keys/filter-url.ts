@@ -20,7 +20,7 @@ export function parseFilter(search: string): { readonly filter: Filter; readonly
   }
 }
 
-/** Returns the query with its `?`; empty for the defaults. Omits complete keys. */
+/** Returns the query with its `?`, or an empty text for the defaults. Never contains a complete key. */
 export function formatFilter(filter: Filter, sorting: Sorting): string {
   const query = new URLSearchParams()
   // URLs are stored in histories and logs.

@@ -4,7 +4,7 @@ import { Button as AriaButton } from 'react-aria-components/Button'
 import { Disclosure, DisclosurePanel } from 'react-aria-components/Disclosure'
 import type { Attempt } from '../api/attempt.ts'
 import { type ApiKey, type CreatedApiKey, type Expiry, type GrantableScope, createKey } from '../api/keys.ts'
-import { stayHere } from '../router.tsx'
+import { confirmLeaving } from '../router.tsx'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { TextBox } from '../ui/fields.tsx'
@@ -18,7 +18,7 @@ import { ExpiryField } from './expiry-field.tsx'
 import { allowedExpiry, endOfDay, faultInDay } from './expiry.ts'
 import { ScopeList } from './key-parts.tsx'
 import { KeyReveal } from './key-reveal.tsx'
-import { MakingFailure } from './making-failure.tsx'
+import { CreationFailure } from './creation-failure.tsx'
 import { type Prefill, type TemplateId, isTemplateId, templates } from './key-templates.ts'
 import { ScopeCards } from './scope-cards.tsx'
 import type { KeyRules } from './use-key-policy.ts'
@@ -63,7 +63,7 @@ export function GenerateDialog({ policy, prefill, attempt, onClose, onMade }: Pr
   // Read once, so that a repeated request is equal.
   const [now] = useState(() => Date.now())
 
-  useEffect(() => (isBusy ? stayHere(() => undefined) : undefined), [isBusy])
+  useEffect(() => (isBusy ? confirmLeaving(() => undefined) : undefined), [isBusy])
   const { maxDays, requiredAddresses } = policy
   const life = { maxDays, now }
   const mustNameAddresses = requiredAddresses.length > 0
@@ -167,7 +167,7 @@ export function GenerateDialog({ policy, prefill, attempt, onClose, onMade }: Pr
         }}
       >
         {failure === undefined ? undefined : (
-          <MakingFailure
+          <CreationFailure
             error={failure}
             title="No key was generated"
             unsure="It is not known whether a key was generated"

@@ -1,12 +1,12 @@
 import { lazy, useCallback, useMemo, useRef, useState } from 'react'
 import type { ApiKey, ApiKeyUsage, NamedScope, RefusedRequest } from '@postern/contracts'
 import { getKey, listEvents, readKeyUsage } from '../api/keys.ts'
-import { ApiProblem, isForOtherRoles } from '../api/request.ts'
+import { ApiProblem, isAccessDenied } from '../api/request.ts'
 import { Link } from '../router.tsx'
 import { DialogBoundary, PageBoundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
-import { Empty, Page, WayBack } from '../ui/page.tsx'
+import { Empty, Page, BackLink } from '../ui/page.tsx'
 import { PageSkeleton } from '../ui/skeleton.tsx'
 import { useNow } from '../ui/use-now.ts'
 import { useResource } from '../ui/use-resource.ts'
@@ -24,7 +24,7 @@ import { attentionOf, rotatedIds } from './select-keys.ts'
 import { UsedFrom } from './used-from.tsx'
 import { UsageChart } from './usage-chart.tsx'
 import { useKeyPolicy } from './use-key-policy.ts'
-import { useReadAtEnd } from './use-read-at-end.ts'
+import { useReloadAtExpiry } from './use-reload-at-expiry.ts'
 
 const EditDialog = lazy(async () => ({ default: (await import('./edit-dialog.tsx')).EditDialog }))
 const RevokeDialog = lazy(async () => ({ default: (await import('./revoke-dialog.tsx')).RevokeDialog }))
@@ -36,12 +36,12 @@ export function KeyPage({ id }: { readonly id: string }) {
   return wasAdmin ? <Key id={id} isAdmin={isAdmin} /> : <AdminsOnly title="API key" />
 }
 
-function WayToKeys() {
+function BackToKeys() {
   const { listQuery } = useKeys()
-  return <WayBack to={`/settings/api-keys${listQuery.current}`} label="API keys" />
+  return <BackLink to={`/settings/api-keys${listQuery.current}`} label="API keys" />
 }
 
-const wayBack = <WayToKeys />
+const backLink = <BackToKeys />
 
 type Open = { readonly apiKey: ApiKey } & (
   | { readonly kind: 'edit'; readonly addresses?: readonly string[] }
@@ -68,7 +68,7 @@ function Key({ id, isAdmin }: { readonly id: string; readonly isAdmin: boolean }
     <>
       <PageBoundary>
         {isAdmin ? (
-          <KeyPageOf
+          <KeyDetails
             keyRead={key}
             usage={usage}
             events={events}
@@ -91,7 +91,7 @@ interface KeyPageProps {
   readonly keyRead: Read<ApiKey>
   readonly usage: Read<ApiKeyUsage>
   readonly events: Read<Awaited<ReturnType<typeof listEvents>>>
-  /** Another one after each change. */
+  /** Increases with each change. */
   readonly revision: number
   readonly onOpen: (open: Open) => void
   readonly onChanged: () => void
@@ -105,16 +105,16 @@ function successorOf(
 ): string | undefined {
   const listed = keys?.find(({ rotated_from: from, state }) => from === id && state !== 'revoked')
   if (listed !== undefined || events.state !== 'ready') return listed?.id
-  const made = events.value.events.find(({ detail }) => typeof detail['rotated_to'] === 'string')?.detail['rotated_to']
+  const made = events.value.items.find(({ detail }) => typeof detail['rotated_to'] === 'string')?.detail['rotated_to']
   return typeof made === 'string' ? made : undefined
 }
 
-function KeyPageOf({ keyRead: key, usage, events, revision, onOpen, onChanged }: KeyPageProps) {
+function KeyDetails({ keyRead: key, usage, events, revision, onOpen, onChanged }: KeyPageProps) {
   const now = useNow()
   const wasShown = useRef(false)
   const { resource } = key
   const shown = useMemo(() => (resource.state === 'ready' ? [resource.value] : undefined), [resource])
-  useReadAtEnd(shown, now, key.reload)
+  useReloadAtExpiry(shown, now, key.reload)
   const { keys, put } = useKeys()
   const rotated = useMemo(() => rotatedIds(keys ?? []), [keys])
 
@@ -123,16 +123,16 @@ function KeyPageOf({ keyRead: key, usage, events, revision, onOpen, onChanged }:
   wasShown.current = true
   if (key.resource.state === 'failed') {
     const { error } = key.resource
-    if (isForOtherRoles(error)) return <AdminsOnly title="API key" />
+    if (isAccessDenied(error)) return <AdminsOnly title="API key" />
     if (error instanceof ApiProblem && [400, 404].includes(error.problem.status)) {
       return (
-        <Page title="No such key" above={wayBack}>
+        <Page title="No such key" above={backLink}>
           <Empty icon="key" title="This key does not exist in your organization" />
         </Page>
       )
     }
     return (
-      <Page title="API key" above={wayBack}>
+      <Page title="API key" above={backLink}>
         <Failure error={error} title="The key cannot be shown" onRetry={key.reload} />
       </Page>
     )
@@ -150,7 +150,7 @@ function KeyPageOf({ keyRead: key, usage, events, revision, onOpen, onChanged }:
   return (
     <Page
       title={apiKey.label}
-      above={wayBack}
+      above={backLink}
       lead={
         <span className="key-lead">
           <code className="masked">{apiKey.masked}</code>
@@ -258,8 +258,8 @@ function Warnings({ apiKey, now, onRotate }: { apiKey: ApiKey; now: number; onRo
     </Button>
   )
   return attention === 'expiring' ? (
-    <Notice tone="warning" title={`This key ends ${distance(apiKey.expires_at, now)}`} action={action}>
-      Its requests will be rejected after that.
+    <Notice tone="warning" title={`This key expires ${distance(apiKey.expires_at, now)}`} action={action}>
+      After that, its requests are rejected.
     </Notice>
   ) : (
     <Notice tone="warning" title={`This key is older than ${rotationDays} days`} action={action}>
@@ -281,7 +281,7 @@ function OwnerLeft({ apiKey, onEdit }: { readonly apiKey: ApiKey; readonly onEdi
         </Button>
       }
     >
-      The key still works. Give it to somebody who answers for it, or revoke it.
+      The key still works. Choose an owner who answers for it, or revoke it.
     </Notice>
   )
 }
@@ -350,7 +350,7 @@ function Facts({ apiKey, now }: { readonly apiKey: ApiKey; readonly now: number 
           <dt>Replaces</dt>
           <dd>
             <Link to={`/settings/api-keys/${from}`} className="text-link">
-              the key before it
+              The previous key
             </Link>
           </dd>
         </div>

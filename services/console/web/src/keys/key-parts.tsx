@@ -29,7 +29,7 @@ export function ScopeList({ scopes, limit }: { scopes: readonly GrantableScope[]
         </code>
       ))}
       {rest.length === 0 ? undefined : (
-        <span className="scope scope-rest" title={rest.join(', ')}>
+        <span className="scope" title={rest.join(', ')}>
           +{rest.length}
           <span className="for-listeners"> more: {rest.join(', ')}</span>
         </span>

@@ -1,6 +1,6 @@
 import { type ReactNode, useEffect, useState } from 'react'
 import { publicPath } from '../base-path.ts'
-import { stayHere } from '../router.tsx'
+import { confirmLeaving } from '../router.tsx'
 import { useSession } from '../shell/session-gate.tsx'
 import { Button } from '../ui/button.tsx'
 import { CopyButton } from '../ui/copy.tsx'
@@ -38,7 +38,7 @@ export function KeyReveal({ title, value, children, onDone }: Props) {
     return () => document.removeEventListener('copy', look)
   }, [value])
 
-  useEffect(() => stayHere(() => setAsking(true)), [])
+  useEffect(() => confirmLeaving(() => setAsking(true)), [])
 
   return (
     <>

@@ -229,7 +229,7 @@ export function KeyTableSkeleton() {
     <>
       <div className="toolbar-space" aria-hidden="true" />
       <OverdueReading />
-      <div className="key-table key-table-skeleton" aria-busy="true">
+      <div className="key-table" aria-busy="true">
         <span className="for-listeners" role="status">
           Loading keys
         </span>

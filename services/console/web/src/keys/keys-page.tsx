@@ -1,7 +1,7 @@
 import { lazy, useEffect, useMemo, useState } from 'react'
 import type { ApiKey } from '@postern/contracts'
 import { createAttempt } from '../api/attempt.ts'
-import { isForOtherRoles } from '../api/request.ts'
+import { isAccessDenied } from '../api/request.ts'
 import { keepQuery, navigate } from '../router.tsx'
 import { DialogBoundary, PageBoundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
@@ -19,7 +19,7 @@ import { SelectionBar } from './selection-bar.tsx'
 import { type Filter, type Sorting, countKeys, expiringDays, isFiltering, noFilter, selectKeys } from './select-keys.ts'
 import { Toolbar } from './toolbar.tsx'
 import { useFindByValue } from './use-find-by-value.tsx'
-import { useReadAtEnd } from './use-read-at-end.ts'
+import { useReloadAtExpiry } from './use-reload-at-expiry.ts'
 
 const loadGenerate = async () => await import('./generate-dialog.tsx')
 const GenerateDialog = lazy(async () => ({ default: (await loadGenerate()).GenerateDialog }))
@@ -58,7 +58,7 @@ function Keys({ isAdmin }: { readonly isAdmin: boolean }) {
   }, [reload])
 
   const close = () => setOpen(undefined)
-  const isRefused = isForOtherRoles(error)
+  const isRefused = isAccessDenied(error)
 
   return (
     <>
@@ -108,7 +108,7 @@ function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
   const byValue = useFindByValue()
   const now = useNow()
-  useReadAtEnd(keys, now, reload)
+  useReloadAtExpiry(keys, now, reload)
 
   const { rotationDays } = useKeyPolicy()
   const shown = useMemo(
@@ -188,7 +188,7 @@ function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
               title="No key matches"
               action={<Button onPress={() => setFilter(noFilter)}>Clear the filters</Button>}
             >
-              None of the {keys.length} keys fits these filters.
+              None of the {keys.length} keys matches these filters.
             </Empty>
           ) : (
             <>
@@ -213,7 +213,7 @@ function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
               />
             </>
           )}
-          <p className="page-foot">Times are in your zone ({timeZone}); point at one to see it in UTC.</p>
+          <p className="page-foot">Times are in your zone ({timeZone}); hover over one to see it in UTC.</p>
         </>
       )}
     </Page>
@@ -224,7 +224,8 @@ function attentionWords(
   { expiring, old }: { readonly expiring: number; readonly old: number },
   rotationDays: number,
 ): string {
-  const soon = expiring === 1 ? `One ends within ${expiringDays} days` : `${expiring} end within ${expiringDays} days`
+  const soon =
+    expiring === 1 ? `One expires within ${expiringDays} days` : `${expiring} expire within ${expiringDays} days`
   const aged = old === 1 ? `one is older than ${rotationDays} days` : `${old} are older than ${rotationDays} days`
   const parts = [...(expiring > 0 ? [soon] : []), ...(old > 0 ? [aged] : [])]
   const sentence = parts.join(' and ')

@@ -12,9 +12,9 @@ const reasons: Readonly<Record<string, string>> = {
   tenant_suspended: 'The organization was suspended',
   address_not_allowed: 'The key does not allow the address',
   not_found: 'There is no such path',
-  method_not_allowed: 'The path has no such method',
+  method_not_allowed: 'The path does not support the method',
   insufficient_scope: 'The key lacks the scope',
-  role_required: 'Only people may do this',
+  role_required: 'Only people can do this',
   too_many_requests: 'Too many requests',
 }
 
@@ -25,7 +25,7 @@ interface Props {
   readonly onWhy: (refusal: RefusedRequest) => void
 }
 
-/** What was refused in the last 30 days, and the last requests that were. */
+/** Shows what was refused in the last 30 days, by reason, and the last refused requests. */
 export function RefusalsCard({ usage, onWhy }: Props) {
   if (usage.state !== 'ready') return undefined
   const { refused, other_refusals: other, last_refusals: last } = usage.value
@@ -51,7 +51,8 @@ export function RefusalsCard({ usage, onWhy }: Props) {
       )}
       {other === 0 ? undefined : (
         <p className="fine-print">
-          {other.toLocaleString()} refusals are counted without address and route, because too many came on one day.
+          {other.toLocaleString()} more refusals are counted without address and route, because there were too many on
+          one day.
         </p>
       )}
       <LastRefusals last={last} onWhy={onWhy} />

@@ -21,8 +21,8 @@ export function RightSizeCard({ apiKey, size, onNarrowed, onRotate }: Props) {
   if (!size.complete) {
     return (
       <p className="fine-print">
-        {uses} since <When at={size.counted_from} as="day" />. After 30 days, scopes that it does not need are shown
-        here.
+        {uses} since <When at={size.counted_from} as="day" />. After 30 days, this page shows the scopes that it does
+        not need.
       </p>
     )
   }

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'react'
 import { createAttempt } from '../api/attempt.ts'
 import { type ApiKey, type CreatedApiKey, type GrantableScope, rotateKey } from '../api/keys.ts'
-import { stayHere } from '../router.tsx'
+import { confirmLeaving } from '../router.tsx'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Overdue } from '../ui/overdue.tsx'
@@ -10,7 +10,7 @@ import { useChange } from '../ui/use-change.ts'
 import { When } from '../ui/when.tsx'
 import { isAllowed } from './expiry.ts'
 import { KeyReveal } from './key-reveal.tsx'
-import { MakingFailure } from './making-failure.tsx'
+import { CreationFailure } from './creation-failure.tsx'
 import { useKeyPolicy } from './use-key-policy.ts'
 
 interface Props {
@@ -51,7 +51,7 @@ export function RotateDialog({ apiKey, scopes, onClose, onRotated }: Props) {
   const { maxDays } = useKeyPolicy()
   const [attempt] = useState(createAttempt)
 
-  useEffect(() => (isBusy ? stayHere(() => undefined) : undefined), [isBusy])
+  useEffect(() => (isBusy ? confirmLeaving(() => undefined) : undefined), [isBusy])
 
   const rotate = async () => {
     await change.run(async (signal) => {
@@ -126,7 +126,7 @@ export function RotateDialog({ apiKey, scopes, onClose, onRotated }: Props) {
       }
     >
       {failure === undefined ? undefined : (
-        <MakingFailure
+        <CreationFailure
           error={failure}
           title="The key was not rotated"
           unsure="It is not known whether the key was rotated"

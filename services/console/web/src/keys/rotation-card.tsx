@@ -52,7 +52,7 @@ export function RotationCard({ oldId, newId, now, onEnd }: Props) {
           <tr>
             <th scope="col">Key</th>
             <th scope="col">Last used</th>
-            <th scope="col">Ends</th>
+            <th scope="col">Expires</th>
             <th scope="col" className="number">
               Accepted in 30 days
             </th>
@@ -83,7 +83,7 @@ function OldKey({ old, successor, now, onEnd }: Omit<Props, 'oldId' | 'newId'> &
     return (
       <Notice tone={isNewUsed ? 'success' : 'info'} title="The old key has not been used for a day" action={action}>
         {isNewUsed
-          ? 'The program uses the new key. The old one is no longer needed.'
+          ? 'The program uses the new key. You can end the old one.'
           : 'The new key has not been used yet. Make sure that its program has it.'}
       </Notice>
     )
@@ -103,7 +103,7 @@ function OldKey({ old, successor, now, onEnd }: Omit<Props, 'oldId' | 'newId'> &
       }
     >
       {from.length === 0 ? undefined : `From ${from.map(({ address }) => address).join(', ')}. `}
-      Give the new key to the program before the old one ends on <When at={end} />.
+      Give the new key to the program before the old one expires on <When at={end} />.
       {isNewUsed ? undefined : ' The new key has not been used yet.'}
     </Notice>
   )
@@ -123,7 +123,7 @@ function Row({ name, side: { key, usage } }: { readonly name: string; readonly s
       <td data-title="Last used">
         {key.last_used_at === null ? <span className="faint">Never</span> : <When at={key.last_used_at} />}
       </td>
-      <td data-title="Ends">
+      <td data-title="Expires">
         <When at={key.expires_at} />
       </td>
       <td data-title="Accepted in 30 days" className="number">

@@ -26,7 +26,7 @@ export function ScopeCards({ value, onChange, error, offered }: Props) {
   const all = [...named, ...wildcards]
   return (
     <CheckboxGroup
-      className="field scope-field"
+      className="field"
       value={[...value]}
       onChange={(chosen) => onChange(all.flatMap(({ scope }) => (chosen.includes(scope) ? [scope] : [])))}
       isInvalid={error !== undefined}
@@ -50,7 +50,7 @@ export function ScopeCards({ value, onChange, error, offered }: Props) {
             Broad access
           </Button>
           <DisclosurePanel>
-            <div className="cards cards-wide" onKeyDown={toggleByEnter}>
+            <div className="cards" onKeyDown={toggleByEnter}>
               {wildcards.map((info) => (
                 <ScopeCard key={info.scope} info={info} coveredBy={wildcardOver(value, info.scope)} />
               ))}
@@ -71,7 +71,7 @@ function toggleByEnter(event: KeyboardEvent): void {
 
 function ScopeCard({ info, coveredBy }: { info: ScopeInfo; coveredBy: GrantableScope | undefined }) {
   return (
-    <Checkbox className="choice scope-card" value={info.scope}>
+    <Checkbox className="choice" value={info.scope}>
       <span className="tick" aria-hidden="true">
         <Icon name="check" size={14} />
       </span>

@@ -15,7 +15,7 @@ interface Props {
 const shownAtOnce = 8
 const mostAllowed = 100
 
-/** Unknown addresses reveal a leak. */
+/** Shows where the key is used from. Unknown addresses can reveal a leak. */
 export function UsedFrom({ usage, apiKey, onLimit }: Props) {
   const allowed = apiKey.allowed_addresses
   return (
@@ -43,7 +43,7 @@ function acceptedFrom({ addresses }: ApiKeyUsage): readonly string[] {
   return addresses.flatMap(({ address, requests }) => (requests > 0 ? [address] : []))
 }
 
-/** As the API writes one address in a list. */
+/** Returns the address as the API writes it in a list. */
 function networkOf(address: string): string {
   return `${address}/${address.includes(':') ? 128 : 32}`
 }
@@ -70,7 +70,7 @@ function Limit({
 
 function Addresses({ addresses, dropped }: Pick<ApiKeyUsage, 'addresses'> & { readonly dropped: number }) {
   const [isWhole, setWhole] = useState(false)
-  if (addresses.length === 0) return <p className="faint">Nowhere yet.</p>
+  if (addresses.length === 0) return <p className="faint">Not used yet.</p>
   const hidden = isWhole ? 0 : Math.max(0, addresses.length - shownAtOnce)
   return (
     <>

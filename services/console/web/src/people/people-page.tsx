@@ -8,8 +8,8 @@ import { Members } from './members.tsx'
 
 const roleDescriptions: Readonly<Record<Role, string>> = {
   viewer: 'Reads the audit universe and findings.',
-  auditor: 'Reads, documents findings and follows them up, uploads evidence.',
-  admin: 'All of the above, connectors and API keys.',
+  auditor: 'Reads, documents and follows up findings, and uploads evidence.',
+  admin: 'All of the above, and manages connectors and API keys.',
 }
 
 const abilities: readonly { readonly label: string; readonly can: (role: Role) => boolean }[] = [
@@ -27,7 +27,7 @@ export function PeoplePage() {
   return (
     <Page
       title="People and roles"
-      lead="People sign in with your organization’s own accounts. Their roles come from there too."
+      lead="People sign in with your organization’s own accounts. Their roles come from there, too."
     >
       <section className="card" aria-labelledby="you-title">
         <h2 id="you-title">You</h2>
@@ -60,12 +60,12 @@ export function PeoplePage() {
         </dl>
       </section>
       <section className="card" aria-labelledby="roles-title">
-        <h2 id="roles-title">What each role may do</h2>
+        <h2 id="roles-title">What each role can do</h2>
         <div className="table-scroll" role="region" aria-label="Roles in a table" tabIndex={0}>
           <table className="plain-table role-table">
             <thead>
               <tr>
-                <th scope="col">May</th>
+                <th scope="col">Can</th>
                 {roles.map((role) => (
                   <th key={role} scope="col" className={session.roles.includes(role) ? 'role-own' : undefined}>
                     {role}
@@ -115,7 +115,7 @@ export function PeoplePage() {
 }
 
 function Address({ email }: { readonly email: string | null }) {
-  if (email === null) return <span className="faint">Not told</span>
+  if (email === null) return <span className="faint">Unknown</span>
   const at = Math.max(email.lastIndexOf('@'), 0)
   return (
     <>

@@ -107,7 +107,7 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
         help="One per line. Every new key must then list addresses within these networks. If empty, keys can be used from anywhere."
       />
       <TextBox
-        label="Rotation age in days"
+        label="Rotation age (days)"
         isNumber
         value={rotation}
         onChange={setRotation}
@@ -115,32 +115,32 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
         help="Older keys are due for rotation. They continue to work."
       />
       <TextBox
-        label="Most active keys"
+        label="Maximum number of active keys"
         isOptional
         isNumber
         value={most}
         onChange={setMost}
-        error={badNumber === 'most' ? 'Enter a whole number from 1 to 1,000,000, or nothing.' : undefined}
-        help="If empty, any number. Rotated keys do not count."
+        error={badNumber === 'most' ? 'Enter a whole number from 1 to 1,000,000, or leave it empty.' : undefined}
+        help="If empty, there is no limit. Rotated keys do not count."
       />
       <TextBox
-        label="Revoke keys after idle days"
+        label="Revoke idle keys after (days)"
         isOptional
         isNumber
         value={idle}
         onChange={setIdle}
-        error={badNumber === 'idle' ? `Enter a whole number from 2 to ${mostKeyDays}, or nothing.` : undefined}
-        help="If empty, never. Days count from now. Webhooks get key.expiring before."
+        error={badNumber === 'idle' ? `Enter a whole number from 2 to ${mostKeyDays}, or leave it empty.` : undefined}
+        help="If empty, never. The days count from now. Webhooks receive key.expiring first."
       />
       <Select label="Wildcard scopes" choices={wildcardChoices} value={wildcards} onChange={setWildcards} />
       <Select label="Owner" choices={ownerChoices} value={owner} onChange={setOwner} />
       <TextBox
-        label="Keep audit events for days"
+        label="Keep audit events for (days)"
         isNumber
         value={retention}
         onChange={setRetention}
         error={badNumber === 'retention' ? `Enter a whole number ${retentionRange}.` : undefined}
-        help="Older events are deleted for good, soon after you save."
+        help="Older events are permanently deleted soon after you save."
       />
       <p className="help">Existing keys continue to work, unless they are idle. New and rotated keys must comply.</p>
     </Dialog>

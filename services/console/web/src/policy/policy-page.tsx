@@ -1,5 +1,5 @@
 import { lazy, useState } from 'react'
-import { isForOtherRoles } from '../api/request.ts'
+import { isAccessDenied } from '../api/request.ts'
 import { type TaggedPolicy, readKeyPolicy } from '../api/tenant.ts'
 import { AdminsOnly } from '../keys/admins-only.tsx'
 import { expiringDays } from '../keys/select-keys.ts'
@@ -23,7 +23,7 @@ export function PolicyPage() {
 function Policy() {
   const { resource, reload, set } = useResource<TaggedPolicy>(readKeyPolicy)
   const [isChanging, setChanging] = useState(false)
-  if (resource.state === 'failed' && isForOtherRoles(resource.error)) {
+  if (resource.state === 'failed' && isAccessDenied(resource.error)) {
     return <AdminsOnly title="Key policy" />
   }
   const policy = resource.state === 'ready' ? resource.value.policy : undefined
@@ -47,7 +47,7 @@ function Policy() {
               <dt>Maximum lifetime of a key</dt>
               <dd>
                 {policy === undefined ? <Skeleton width="6rem" /> : <strong>{daysInWords(policy.max_key_days)}</strong>}
-                <span className="help">A later date is refused when a key is generated or rotated.</span>
+                <span className="help">Applies when a key is generated or rotated.</span>
               </dd>
             </div>
             <div>
@@ -77,9 +77,9 @@ function Policy() {
               <dt>Reminders</dt>
               <dd>
                 <strong>
-                  {expiringDays} days before the end, and after {policy?.rotation_days ?? '…'} days
+                  {expiringDays} days before expiry, and after {policy?.rotation_days ?? '…'} days
                 </strong>
-                <span className="help">Keys that end soon or are old are called out in the list.</span>
+                <span className="help">The list marks keys that expire soon or are old.</span>
               </dd>
             </div>
             <div>

@@ -10,7 +10,7 @@ import { useSession } from './session-gate.tsx'
 import { type Theme, useTheme } from './theme.ts'
 
 const themes = [
-  { id: 'system', label: 'As the system', icon: 'system' },
+  { id: 'system', label: 'System', icon: 'system' },
   { id: 'light', label: 'Light', icon: 'sun' },
   { id: 'dark', label: 'Dark', icon: 'moon' },
 ] as const satisfies readonly { id: Theme; label: string; icon: string }[]

@@ -3,7 +3,7 @@ import { type ReactNode, createContext, use, useCallback, useEffect, useMemo, us
 import { ApiProblem, request, setCsrfToken, setReadSession, whenSignedOut } from '../api/request.ts'
 import { type Session, readSession, signOut } from '../api/session.ts'
 import { publicPath } from '../base-path.ts'
-import { isKeptHere } from '../router.tsx'
+import { mustConfirmLeaving } from '../router.tsx'
 import { Button, Spinner } from '../ui/button.tsx'
 import { Failure } from '../ui/notice.tsx'
 import { When } from '../ui/when.tsx'
@@ -11,7 +11,7 @@ import { SignInPage, SignedOutPage } from './sign-in-page.tsx'
 
 interface OpenSession {
   readonly session: Session
-  /** A shown key is lost when the session ends. Returns a function that unregisters it. */
+  /** Registers a shown key, which the end of the session would lose. Returns a function that unregisters it. */
   readonly holdKey: () => () => void
   readonly renew: () => void
   /** Rejects if the server cannot end the session. */
@@ -54,9 +54,9 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
   }, [])
 
   const owner = useRef<string>(undefined)
-  /** The other person, if the user declined a reload. */
+  /** The other person, if this one declined a reload. */
   const refused = useRef<string>(undefined)
-  /** Whether the session still belongs to the person who opened the page. */
+  /** Returns whether the session still belongs to the person who opened the page. */
   const load = useCallback(async (): Promise<boolean> => {
     const before = owner.current
     try {
@@ -67,7 +67,7 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
       const next = `${session.tenant.id} ${session.person.id}`
       if (known !== undefined && known !== next) {
         // Neither person may see data of the other. If a key is shown, the person can decline once.
-        if (refused.current !== next || !isKeptHere()) {
+        if (refused.current !== next || !mustConfirmLeaving()) {
           refused.current = next
           location.reload()
         }
@@ -108,15 +108,15 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
     const stop = whenSignedOut(end)
     setReadSession(async () => owner.current !== undefined && (await load()))
     renew()
-    const look = () => {
+    const refresh = () => {
       if (document.visibilityState === 'visible' && owner.current !== undefined) renew()
     }
-    document.addEventListener('visibilitychange', look)
-    addEventListener('focus', look)
+    document.addEventListener('visibilitychange', refresh)
+    addEventListener('focus', refresh)
     return () => {
       stop()
-      document.removeEventListener('visibilitychange', look)
-      removeEventListener('focus', look)
+      document.removeEventListener('visibilitychange', refresh)
+      removeEventListener('focus', refresh)
     }
   }, [load, renew])
 
@@ -143,15 +143,15 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
   if (state.kind === 'left') return <SignedOutPage providerUrl={state.providerUrl} />
   if (state.kind === 'signed-out') return <SignInPage hadSession={state.hadSession} lostKey={state.lostKey} />
   return (
-    <Signed session={state.session} holdKey={holdKey} hasKey={heldKeys > 0} renew={renew} leave={leave}>
+    <SignedIn session={state.session} holdKey={holdKey} hasKey={heldKeys > 0} renew={renew} leave={leave}>
       {children}
-    </Signed>
+    </SignedIn>
   )
 }
 
-type SignedProps = OpenSession & { readonly hasKey: boolean; readonly children: ReactNode }
+type SignedInProps = OpenSession & { readonly hasKey: boolean; readonly children: ReactNode }
 
-function Signed({ session, holdKey, hasKey, renew, leave, children }: SignedProps) {
+function SignedIn({ session, holdKey, hasKey, renew, leave, children }: SignedInProps) {
   const value = useMemo(() => ({ session, holdKey, renew, leave }), [session, holdKey, renew, leave])
   const [isEnding, setEnding] = useState(false)
   const idleEnd = Date.parse(session.idle_expires_at)
@@ -201,13 +201,13 @@ interface WarningProps {
   readonly onSeen: () => void
 }
 
-/** Above dialogs, which would hide it from keyboard and screen readers. */
+/** Drawn above dialogs, which would otherwise hide it from keyboards and screen readers. */
 function SessionWarning({ at, canStay, hasKey, onStay, onSeen }: WarningProps) {
   const before = useRef<EventTarget | null>(null)
 
   useEffect(
     () => () => {
-      // Escape works only within a dialog.
+      // Escape closes a dialog only if the focus is inside it.
       if (before.current instanceof HTMLElement) before.current.focus()
     },
     [],

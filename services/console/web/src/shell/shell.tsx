@@ -42,7 +42,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
   return (
     <div className="shell">
       <a className="skip-link" href="#page-title">
-        Skip to the page
+        Skip to content
       </a>
       <header className="top-bar">
         <Button look="quiet" icon="menu" aria-label="Menu" onPress={() => setMenuOpen(true)} />
@@ -87,7 +87,7 @@ function Side({ onClose }: { readonly onClose?: () => void }) {
       </div>
       <nav className="nav" aria-label="Pages">
         {groups.map((group) => (
-          <div key={group.title} className="nav-group">
+          <div key={group.title}>
             <p className="nav-title">{group.title}</p>
             <ul>
               {group.entries.map((entry) => {
@@ -110,7 +110,7 @@ function Side({ onClose }: { readonly onClose?: () => void }) {
           </div>
         ))}
       </nav>
-      <div className="side-foot">
+      <div>
         <AccountMenu />
       </div>
     </>

@@ -6,25 +6,25 @@ import { Page } from './page.tsx'
 
 interface Props {
   readonly instead: ReactNode
-  readonly place: unknown
+  readonly resetKey: unknown
   readonly children: ReactNode
 }
 
 interface State {
   readonly isBroken: boolean
-  readonly place: unknown
+  readonly resetKey: unknown
 }
 
-/** Catches errors, mostly of parts that a new release has replaced. */
+/** Catches errors, mostly of scripts that a new release has replaced. */
 class Boundary extends Component<Props, State> {
-  override state: State = { isBroken: false, place: this.props.place }
+  override state: State = { isBroken: false, resetKey: this.props.resetKey }
 
   static getDerivedStateFromError(): Partial<State> {
     return { isBroken: true }
   }
 
-  static getDerivedStateFromProps({ place }: Props, state: State): State | null {
-    return place === state.place ? null : { isBroken: false, place }
+  static getDerivedStateFromProps({ resetKey }: Props, state: State): State | null {
+    return resetKey === state.resetKey ? null : { isBroken: false, resetKey }
   }
 
   override render(): ReactNode {
@@ -55,7 +55,7 @@ export function PageBoundary({ path, children }: { readonly path?: string; reado
     </Page>
   )
   return (
-    <Boundary place={path} instead={instead}>
+    <Boundary resetKey={path} instead={instead}>
       {children}
     </Boundary>
   )
@@ -87,7 +87,7 @@ export function DialogBoundary({ open, onClose, children }: DialogProps) {
     </Dialog>
   )
   return (
-    <Boundary place={open} instead={instead}>
+    <Boundary resetKey={open} instead={instead}>
       <Suspense>{children}</Suspense>
     </Boundary>
   )

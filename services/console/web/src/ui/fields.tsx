@@ -12,8 +12,8 @@ interface Props {
   readonly onChange: (value: string) => void
   readonly help?: ReactNode
   readonly error?: string | undefined
-  /** `unsaid`: the label needs no note. */
-  readonly isOptional?: boolean | 'unsaid'
+  /** `unmarked`: without the note “optional”. */
+  readonly isOptional?: boolean | 'unmarked'
   readonly maxLength?: number
   readonly placeholder?: string
   readonly rows?: number

@@ -40,9 +40,9 @@ interface FailureProps {
 export function Failure({ error, title, unsure, onRetry }: FailureProps) {
   const isUnsure = unsure !== undefined && !isRefusal(error)
   const detail = error instanceof ApiProblem || error instanceof NoAnswerError ? error.message : 'Something went wrong.'
-  const told = error instanceof ApiProblem ? (error.problem.errors ?? []) : []
-  const isInList = repeatsErrors(detail, told)
-  const errors = isInList ? told : told.filter((each) => !detail.includes(each.detail))
+  const fieldErrors = error instanceof ApiProblem ? (error.problem.errors ?? []) : []
+  const isInList = repeatsErrors(detail, fieldErrors)
+  const errors = isInList ? fieldErrors : fieldErrors.filter((each) => !detail.includes(each.detail))
   const place = useRef<HTMLDivElement>(null)
   const isAnswer = onRetry === undefined
   useEffect(() => {
@@ -82,12 +82,12 @@ export function Failure({ error, title, unsure, onRetry }: FailureProps) {
 
 type ProblemErrors = NonNullable<ApiProblem['problem']['errors']>
 
-/** Whether a detail says only the errors of fields, by the names that they have in the API. */
+/** Whether the detail only repeats the errors of the fields, by their names in the API. */
 function repeatsErrors(detail: string, errors: ProblemErrors): boolean {
   const [first] = errors
   if (first === undefined || (first.pointer ?? first.parameter ?? '') === '' || !detail.startsWith('`')) return false
-  const said = withoutEnd(detail)
-  return said.endsWith('in `errors`') || errors.some((each) => said.endsWith(withoutEnd(each.detail)))
+  const statement = withoutEnd(detail)
+  return statement.endsWith('in `errors`') || errors.some((each) => statement.endsWith(withoutEnd(each.detail)))
 }
 
 function withoutEnd(sentence: string): string {

@@ -34,7 +34,7 @@ export function Page({ title, above, lead, actions, children, heading }: Props) 
   )
 }
 
-export function WayBack({ to, label }: { readonly to: string; readonly label: string }) {
+export function BackLink({ to, label }: { readonly to: string; readonly label: string }) {
   return (
     <Link to={to} className="way-back">
       <Icon name="back" size={16} />

@@ -1,10 +1,10 @@
 import { type SetStateAction, useCallback, useEffect, useRef } from 'react'
 import { type Resource, useResource } from './use-resource.ts'
 
-/** `isByItself`: without an action of the person. */
+/** `isAutomatic`: the page reads without an action of the person. */
 export interface Reading {
   readonly signal: AbortSignal
-  readonly isByItself: boolean
+  readonly isAutomatic: boolean
 }
 
 /** Reads again every `everyMs` while the page is visible. Failed reads keep the old value. Pass stable functions. */
@@ -16,45 +16,45 @@ export function useFollowed<T>(
   readonly reload: () => void
   readonly set: (next: SetStateAction<Resource<T>>) => void
 } {
-  const asked = useCallback(async (signal: AbortSignal) => await load({ signal, isByItself: false }), [load])
+  const asked = useCallback(async (signal: AbortSignal) => await load({ signal, isAutomatic: false }), [load])
   const { resource, reload, set: show } = useResource(asked)
-  const looking = useRef<AbortController>(undefined)
+  const refreshing = useRef<AbortController>(undefined)
   const pause = resource.state === 'ready' ? everyMs(resource.value) : undefined
 
-  const stopLooking = useCallback(() => {
-    looking.current?.abort()
-    looking.current = undefined
+  const stopRefreshing = useCallback(() => {
+    refreshing.current?.abort()
+    refreshing.current = undefined
   }, [])
   const set = useCallback(
     (next: SetStateAction<Resource<T>>) => {
-      stopLooking()
+      stopRefreshing()
       show(next)
     },
-    [stopLooking, show],
+    [stopRefreshing, show],
   )
 
   useEffect(() => {
     if (pause === undefined) return
     const refresh = () => {
-      if (looking.current !== undefined || document.visibilityState !== 'visible') return
+      if (refreshing.current !== undefined || document.visibilityState !== 'visible') return
       const abort = new AbortController()
-      looking.current = abort
-      load({ signal: abort.signal, isByItself: true }).then(
+      refreshing.current = abort
+      load({ signal: abort.signal, isAutomatic: true }).then(
         (value) => {
           if (!abort.signal.aborted) set({ state: 'ready', value })
         },
         () => {
-          if (!abort.signal.aborted) looking.current = undefined
+          if (!abort.signal.aborted) refreshing.current = undefined
         },
       )
     }
     const timer = setInterval(refresh, pause)
     document.addEventListener('visibilitychange', refresh)
     return () => {
-      stopLooking()
+      stopRefreshing()
       clearInterval(timer)
       document.removeEventListener('visibilitychange', refresh)
     }
-  }, [load, pause, set, stopLooking])
+  }, [load, pause, set, stopRefreshing])
   return { resource, reload, set }
 }

@@ -49,7 +49,7 @@ export function VerifyPage() {
   const verifyFile = (file: File) => {
     void verify(file.name, async () => {
       if (file.size > maxBytes)
-        throw new NotADocumentError('It is larger than any receipt or export that can be checked here.')
+        throw new NotADocumentError('It is larger than 64 MiB, the most that can be checked here.')
       return await file.text()
     })
   }
@@ -119,7 +119,7 @@ export function VerifyPage() {
           value={text}
           onChange={setText}
           rows={5}
-          isOptional="unsaid"
+          isOptional="unmarked"
           help="The receipt as JSON, or only its signature (three parts separated by dots)."
         />
         <div>

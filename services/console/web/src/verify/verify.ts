@@ -15,11 +15,11 @@ export interface Verdict {
   readonly kind: 'receipt' | 'attachment' | 'checkpoint' | 'signature' | 'log'
   readonly isTrue: boolean
   readonly checks: readonly Check[]
-  /** Never unsigned parts of the document. */
+  /** For a signed document, only what the signature covers. */
   readonly content: Readonly<Record<string, unknown>>
 }
 
-/** The log had the hash `root` at `position`. */
+/** States that the log has the hash `root` at `position`. */
 export interface Checkpoint {
   readonly position: number
   readonly root: string
@@ -32,7 +32,7 @@ export function checkpointOf({ kind, isTrue, content }: Verdict): Checkpoint | u
 }
 
 export class NotADocumentError extends Error {
-  override readonly name = 'NotADocument'
+  override readonly name = 'NotADocumentError'
 }
 
 const kinds = {
@@ -85,7 +85,7 @@ function parseDocuments(text: string): readonly Document[] {
   return documents
 }
 
-/** Duplicate members could show readers unsigned content. */
+/** Rejects duplicate members, which could show unsigned content to readers. */
 function parseJson(text: string): unknown {
   const value: unknown = JSON.parse(text)
   // In valid JSON, each colon outside of strings belongs to a member.
@@ -193,7 +193,7 @@ async function verifyLog(entries: readonly Document[], checkpoint: Checkpoint | 
   return { kind: 'log', checks, content, isTrue: checks.every(({ outcome }) => outcome !== 'false') }
 }
 
-/** Each next root hashes the previous root and the entry's hash. */
+/** The root before the first entry. Each next one hashes the previous root and the entry's hash. */
 const emptyRoot = '0'.repeat(64)
 
 async function compareWith(

@@ -1,4 +1,13 @@
-import { type Webhook, deleteWebhook, rotateWebhookSecret, sendWebhook, updateWebhook } from '../api/webhooks.ts'
+import { useState } from 'react'
+import { type Attempt, createAttempt } from '../api/attempt.ts'
+import {
+  type Webhook,
+  deleteWebhook,
+  readTaggedWebhook,
+  rotateWebhookSecret,
+  sendWebhook,
+  updateWebhook,
+} from '../api/webhooks.ts'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Failure } from '../ui/notice.tsx'
@@ -14,10 +23,10 @@ interface Words {
 }
 
 const words: Readonly<Record<Action, Words>> = {
-  test: { title: 'Send a test event?', text: 'The endpoint gets an event of the type webhook.test.', verb: 'Send' },
+  test: { title: 'Send a test event?', text: 'The endpoint receives an event of type webhook.test.', verb: 'Send' },
   enable: {
     title: 'Enable this endpoint?',
-    text: 'The deliveries that waited are sent. Events from the time when it was off are not.',
+    text: 'Waiting deliveries are sent. Events that happened while it was disabled are not.',
     verb: 'Enable',
   },
   disable: {
@@ -32,25 +41,30 @@ const words: Readonly<Record<Action, Words>> = {
   },
   delete: {
     title: 'Delete this endpoint?',
-    text: 'Deliveries that wait are dropped. This cannot be undone.',
+    text: 'Waiting deliveries are dropped. This cannot be undone.',
     verb: 'Delete',
   },
 }
 
 /** Returns the new secret, if there is one. */
-async function perform(action: Action, { id }: Webhook, signal: AbortSignal): Promise<string | undefined> {
+async function perform(
+  action: Action,
+  { id }: Webhook,
+  attempt: Attempt,
+  signal: AbortSignal,
+): Promise<string | undefined> {
   switch (action) {
     case 'test':
-      await sendWebhook(id, undefined, signal)
+      await attempt.carryOut(action, async (name) => await sendWebhook(id, undefined, name, signal))
       return undefined
     case 'enable':
-      await updateWebhook(id, { state: 'enabled' }, signal)
+      await updateWebhook(await readTaggedWebhook(id, signal), { state: 'enabled' }, signal)
       return undefined
     case 'disable':
-      await updateWebhook(id, { state: 'disabled' }, signal)
+      await updateWebhook(await readTaggedWebhook(id, signal), { state: 'disabled' }, signal)
       return undefined
     case 'rotate':
-      return (await rotateWebhookSecret(id, signal)).secret
+      return (await attempt.carryOut(action, async (name) => await rotateWebhookSecret(id, name, signal))).secret
     case 'delete':
       await deleteWebhook(id, signal)
       return undefined
@@ -69,9 +83,10 @@ interface Props {
 
 export function ActionDialog({ action, webhook, onClose, onDone }: Props) {
   const change = useChange()
+  const [attempt] = useState(createAttempt)
   const { title, text, verb } = words[action]
   const run = async () => {
-    await change.run(async (signal) => onDone(await perform(action, webhook, signal)))
+    await change.run(async (signal) => onDone(await perform(action, webhook, attempt, signal)))
   }
   return (
     <Dialog
@@ -93,9 +108,13 @@ export function ActionDialog({ action, webhook, onClose, onDone }: Props) {
       }
     >
       {change.failure === undefined ? undefined : (
-        <Failure error={change.failure} title="Nothing was changed" unsure="It is not known whether it was done" />
+        <Failure
+          error={change.failure}
+          title="The request was refused"
+          unsure="It is not known whether the request was carried out"
+        />
       )}
-      <Overdue change={change} mayBe="It may already be done." />
+      <Overdue change={change} mayBe="The request may already have been carried out." />
       <p>
         <code className="scope">{webhook.url}</code>
       </p>

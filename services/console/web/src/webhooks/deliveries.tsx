@@ -1,4 +1,5 @@
-import { useCallback } from 'react'
+import { useCallback, useState } from 'react'
+import { createAttempt } from '../api/attempt.ts'
 import { type WebhookDelivery, listDeliveries, sendWebhook } from '../api/webhooks.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
@@ -17,10 +18,11 @@ export function Deliveries({ id, canSend }: { readonly id: string; readonly canS
   const load = useCallback(async (reading: Reading) => await listDeliveries(id, reading), [id])
   const { resource, reload } = useFollowed<readonly WebhookDelivery[]>(load, everyMs)
   const change = useChange()
+  const [attempt] = useState(createAttempt)
   const now = useNow()
   const sendAgain = async (deliveryId: string) => {
     await change.run(async (signal) => {
-      await sendWebhook(id, deliveryId, signal)
+      await attempt.carryOut(deliveryId, async (name) => await sendWebhook(id, deliveryId, name, signal))
       reload()
     })
   }
@@ -42,7 +44,7 @@ export function Deliveries({ id, canSend }: { readonly id: string; readonly canS
               <th scope="col">State</th>
               <th scope="col">Attempts</th>
               <th scope="col">Last attempt</th>
-              <th scope="col">Answer</th>
+              <th scope="col">Response</th>
               <th scope="col">
                 <span className="for-listeners">Action</span>
               </th>

@@ -5,7 +5,7 @@ import { CopyButton } from '../ui/copy.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Notice } from '../ui/notice.tsx'
 
-/** The value is only in the state of this dialog. */
+/** The value is only in the state of this dialog. Until it is copied, only the button closes the dialog. */
 export function SecretDialog({ value, onClose }: { readonly value: string; readonly onClose: () => void }) {
   const { holdKey } = useSession()
   const [wasCopied, setCopied] = useState(false)
@@ -14,7 +14,10 @@ export function SecretDialog({ value, onClose }: { readonly value: string; reado
     <Dialog
       title="Secret of the endpoint"
       isOpen
-      onClose={onClose}
+      isQuestion={!wasCopied}
+      onClose={() => {
+        if (wasCopied) onClose()
+      }}
       footer={
         <Button look={wasCopied ? 'primary' : 'danger'} onPress={onClose}>
           {wasCopied ? 'Done' : 'Close without it'}

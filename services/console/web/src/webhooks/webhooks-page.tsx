@@ -1,4 +1,5 @@
 import { useState } from 'react'
+import { createAttempt } from '../api/attempt.ts'
 import { type Webhook, listWebhooks } from '../api/webhooks.ts'
 import { AdminsOnly } from '../keys/admins-only.tsx'
 import { useSession } from '../shell/session-gate.tsx'
@@ -24,18 +25,19 @@ export function WebhooksPage() {
 
 function Webhooks() {
   const { resource, reload } = useFollowed<readonly Webhook[]>(listWebhooks, everyMs)
-  const [editing, setEditing] = useState<{ readonly webhook: Webhook | undefined }>()
+  const [editing, setEditing] = useState<{ readonly id: string | undefined }>()
+  const [attempt] = useState(createAttempt)
   const [secret, setSecret] = useState<string>()
   const [asked, setAsked] = useState<{ readonly action: Action; readonly webhook: Webhook }>()
   const add = (
-    <Button look="primary" icon="plus" onPress={() => setEditing({ webhook: undefined })}>
+    <Button look="primary" icon="plus" onPress={() => setEditing({ id: undefined })}>
       New endpoint
     </Button>
   )
   return (
     <Page
       title="Webhooks"
-      lead="Your own programs are told when a key is revoked, a finding changes or a run ends."
+      lead="Postern notifies your programs when a key is revoked, a finding changes or a run ends."
       actions={add}
     >
       {resource.state === 'failed' ? (
@@ -55,13 +57,14 @@ function Webhooks() {
             key={webhook.id}
             webhook={webhook}
             onAsk={(action) => setAsked({ action, webhook })}
-            onEdit={() => setEditing({ webhook })}
+            onEdit={() => setEditing({ id: webhook.id })}
           />
         ))
       )}
       {editing === undefined ? undefined : (
         <EditWebhookDialog
           {...editing}
+          attempt={attempt}
           onClose={() => setEditing(undefined)}
           onDone={(value) => {
             setEditing(undefined)
@@ -111,8 +114,8 @@ function Endpoint({ webhook, onAsk, onEdit }: EndpointProps) {
       </div>
       {webhook.state === 'paused' ? (
         <Notice tone="warning" title="Postern has stopped sending events">
-          {webhook.last_error ?? 'No delivery succeeded.'} Enable the endpoint once it works; the deliveries that waited
-          are sent then.
+          {webhook.last_error ?? 'No delivery succeeded.'} Enable the endpoint once it works. Waiting deliveries are
+          then sent.
         </Notice>
       ) : undefined}
       <dl className="facts facts-row facts-wide">

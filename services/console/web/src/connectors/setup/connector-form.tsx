@@ -81,7 +81,7 @@ export function ConnectorForm({ start, before, columns, onSave, onReload, onCanc
     })
   }
 
-  const loadAnew = async () => {
+  const reloadConnector = async () => {
     setReading(true)
     setUnread(undefined)
     try {
@@ -98,7 +98,7 @@ export function ConnectorForm({ start, before, columns, onSave, onReload, onCanc
       setReading(false)
     }
   }
-  const isOvertaken =
+  const isOutdated =
     onReload !== undefined && failure instanceof ApiProblem && failure.problem.code === 'precondition_failed'
 
   return (
@@ -213,12 +213,12 @@ export function ConnectorForm({ start, before, columns, onSave, onReload, onCanc
         <LimitsSection draft={draft} faults={faults} onChange={change} />
       </section>
 
-      {isOvertaken ? (
-        <Overtaken
+      {isOutdated ? (
+        <OutdatedNotice
           isBusy={isBusy}
           failure={unread}
           onLoad={() => {
-            void loadAnew()
+            void reloadConnector()
           }}
         />
       ) : failure === undefined ? undefined : (
@@ -245,13 +245,13 @@ export function ConnectorForm({ start, before, columns, onSave, onReload, onCanc
   )
 }
 
-interface OvertakenProps {
+interface OutdatedProps {
   readonly isBusy: boolean
   readonly failure: unknown
   readonly onLoad: () => void
 }
 
-function Overtaken({ isBusy, failure, onLoad }: OvertakenProps) {
+function OutdatedNotice({ isBusy, failure, onLoad }: OutdatedProps) {
   const place = useRef<HTMLDivElement>(null)
   useEffect(() => {
     place.current?.scrollIntoView({ block: 'nearest' })
@@ -285,11 +285,11 @@ function ReloadedNotice({ rebased: { changed, kept } }: { readonly rebased: Reba
       <Notice tone="info" title="This is the current connector with your input" isNews>
         <p>
           {changed.length === 0
-            ? 'The other changes do not affect this form.'
-            : `Changed meanwhile: ${changed.join(', ')}.`}
+            ? 'The changes of others do not affect this form.'
+            : `Changed by others: ${changed.join(', ')}.`}
         </p>
         {kept.length === 0 ? undefined : (
-          <p>You have changed the same: {kept.join(', ')}. The form shows your values, which would be saved.</p>
+          <p>You changed these too: {kept.join(', ')}. The form shows your values and would save them.</p>
         )}
         <p>Review the form and save it again.</p>
       </Notice>

@@ -68,6 +68,14 @@ test('opening and saving a connector changes nothing, including settings that th
   })
 })
 
+test('a column whose name contains a comma survives the form, and can be replaced', () => {
+  const before: Connector = { ...connector, type: 'csv', config: { columns: ['Name, first', 'id'] }, secrets: {} }
+  const draft = draftOf(before, 'UTC') ?? drafted()
+  expect(changeOf(draft, before).config).toMatchObject({ columns: ['Name, first', 'id'] })
+  const typed = { ...draft, values: { ...draft.values, columns: 'id, name' } }
+  expect(changeOf(typed, before).config).toMatchObject({ columns: ['id', 'name'] })
+})
+
 describe('a form whose connector has changed in the meantime', () => {
   const start = as({})
 

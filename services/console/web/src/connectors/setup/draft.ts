@@ -53,7 +53,7 @@ export function startValues(type: SourceType): Values {
   )
 }
 
-/** Returns undefined for connectors of pushes. */
+/** Returns undefined for a connector that receives pushes. */
 export function draftOf(connector: Connector, timeZone: string): Draft | undefined {
   const { type } = connector
   if (type === 'inline_json' || type === 'scim_inbound') return undefined
@@ -104,11 +104,11 @@ function textOf(value: unknown): string {
   return value === true ? 'yes' : value === false ? '' : String(value)
 }
 
-/** Omits settings of earlier choices. */
-export function configOf(type: SourceType, values: Values): Record<string, unknown> {
+/** Omits settings of earlier choices. Keeps a list of `before` that the form does not change. */
+export function configOf(type: SourceType, values: Values, before: Connector['config'] = {}): Record<string, unknown> {
   const config: Record<string, unknown> = {}
   for (const setting of shownSettings(type, values)) {
-    const value = valueOf(setting, values[setting.name] ?? '')
+    const value = valueOf(setting, values[setting.name] ?? '', memberAt(before, setting.name))
     // Only files from the web have a URL.
     if (value === undefined || setting.name === 'from') continue
     const [first = '', second] = setting.name.split('.')
@@ -121,7 +121,7 @@ export function configOf(type: SourceType, values: Values): Record<string, unkno
   return config
 }
 
-function valueOf({ kind }: Setting, text: string): unknown {
+function valueOf({ kind }: Setting, text: string, before: unknown): unknown {
   if (kind === 'choice') return text === '' ? undefined : text
   const trimmed = text.trim()
   if (trimmed === '') return undefined
@@ -131,7 +131,8 @@ function valueOf({ kind }: Setting, text: string): unknown {
     case 'number':
       return Number(trimmed)
     case 'list':
-      return partsOf(trimmed)
+      // The name of a column may contain a comma.
+      return Array.isArray(before) && textOf(before) === text ? before : partsOf(trimmed)
     default:
       return trimmed
   }
@@ -141,7 +142,7 @@ function partsOf(text: string): readonly string[] {
   return text.split(',').flatMap((part) => (part.trim() === '' ? [] : [part.trim()]))
 }
 
-/** Finds errors before sending. `isSet` tells whether a secret is stored. */
+/** Finds errors before sending. `isSet` says whether a secret is stored. */
 export function faultsOf(draft: Draft, isSet: (secret: string) => boolean): Faults {
   const faults: Record<string, string> = {}
   const { type, values, rules, schedule } = draft
@@ -168,7 +169,7 @@ export function faultsOf(draft: Draft, isSet: (secret: string) => boolean): Faul
     if (rule.text.trim() === '') faults[`mapping.${place}.source`] = 'Enter the source column or value'
   })
   for (const [name, text] of Object.entries(draft.safety)) {
-    if (!/^\d{1,8}(\.\d{1,3})?$/.test(text.trim())) faults[`safety.${name}`] = 'Give a number'
+    if (!/^\d{1,8}(\.\d{1,3})?$/.test(text.trim())) faults[`safety.${name}`] = 'Enter a number'
   }
   if (!isWithoutSchedule(draft) && schedule.kind === 'custom' && schedule.cron.trim() === '') {
     faults['schedule.cron'] = 'Enter a cron expression'
@@ -231,11 +232,11 @@ export function isWithoutSchedule({ type, values }: Pick<Draft, 'type' | 'values
   return type === 'csv' && values['from'] !== 'url'
 }
 
-function toSharedMembers(draft: Draft) {
+function toSharedMembers(draft: Draft, before?: Connector['config']) {
   const mapping: MappingRule[] = draft.rules.map(ruleOf)
   return {
     name: draft.name.trim(),
-    config: configOf(draft.type, draft.values),
+    config: configOf(draft.type, draft.values, before),
     mapping,
     schedule: isWithoutSchedule(draft) ? null : scheduleOf(draft.schedule),
     missing_policy: draft.missingPolicy,
@@ -275,7 +276,7 @@ export function changeOf(draft: Draft, before: Connector): ConnectorChange {
   const needed = new Set(sources[draft.type].secrets(draft.values).map(({ name }) => name))
   const needless = Object.keys(before.secrets).filter((name) => !needed.has(name))
   return {
-    ...toSharedMembers(draft),
+    ...toSharedMembers(draft, before.config),
     secrets: { ...typedSecrets(draft), ...Object.fromEntries(needless.map((name) => [name, null])) },
   }
 }

@@ -21,7 +21,7 @@ const origins = [
   { value: 'constant', label: 'A fixed value' },
 ] as const
 
-const kept = { value: 'kept', label: 'As set up by the API' } as const
+const kept = { value: 'kept', label: 'As set by the API' } as const
 
 /** Fields without a rule use the column of the same name. */
 export function MappingSection({ dataset, rules, onChange, faults, columns }: Props) {
@@ -34,8 +34,8 @@ export function MappingSection({ dataset, rules, onChange, faults, columns }: Pr
     <>
       {rules.length === 0 ? (
         <p className="help">
-          Fields are taken from columns of the same name: <Names names={required} /> are needed. Where the source calls
-          them otherwise, say so here.
+          Each field is read from the column with the same name. <Names names={required} /> are required. If the source
+          uses other names, map the fields here.
         </p>
       ) : (
         <ol className="rules-list">
@@ -60,7 +60,7 @@ export function MappingSection({ dataset, rules, onChange, faults, columns }: Pr
       )}
       {rules.length > 0 && missing.length > 0 ? (
         <p className="help">
-          Still needed: <Names names={missing} />
+          Still missing: <Names names={missing} />
         </p>
       ) : undefined}
       <div>
@@ -141,8 +141,8 @@ function Rule({ rule, place, fields, columns, faults, onChange, onRemove }: Rule
         ) : undefined}
         {isSource ? (
           <TextBox
-            label="Where empty"
-            isOptional="unsaid"
+            label="If empty"
+            isOptional="unmarked"
             value={rule.fallback}
             onChange={(fallback) => onChange({ fallback })}
             placeholder="Nothing"
@@ -161,7 +161,7 @@ function Rule({ rule, place, fields, columns, faults, onChange, onRemove }: Rule
           <TextBox
             label="Translation"
             rows={4}
-            isOptional="unsaid"
+            isOptional="unmarked"
             value={rule.pairs}
             onChange={(pairs) => onChange({ pairs })}
             placeholder={`Proc = ${values[0] ?? 'process'}\nSys = ${values[1] ?? 'it_system'}`}
@@ -172,8 +172,8 @@ function Rule({ rule, place, fields, columns, faults, onChange, onRemove }: Rule
       {isSource && rule.transform === 'split' ? (
         <div className="rule-more">
           <TextBox
-            label="Cut at"
-            isOptional="unsaid"
+            label="Split at"
+            isOptional="unmarked"
             value={rule.separator}
             onChange={(separator) => onChange({ separator })}
             maxLength={10}

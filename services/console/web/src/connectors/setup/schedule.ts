@@ -1,13 +1,13 @@
 import type { Connector } from '../../api/sync.ts'
 
 export const scheduleChoices = [
-  { value: 'none', label: 'When asked' },
+  { value: 'none', label: 'On demand' },
   { value: 'hourly', label: 'Every hour' },
   { value: 'daily', label: 'Every day' },
   { value: 'weekdays', label: 'Monday to Friday' },
   { value: 'weekly', label: 'Once a week' },
   { value: 'monthly', label: 'Once a month' },
-  { value: 'custom', label: 'As cron says' },
+  { value: 'custom', label: 'Cron expression' },
 ] as const
 
 export const weekdays = [
@@ -56,7 +56,7 @@ function cronOf({ kind, hour, minute, weekday, day, cron }: ScheduleDraft): stri
   }
 }
 
-/** Returns the schedule in words if possible, otherwise as a cron expression. */
+/** Returns the form's choice for the schedule, or `custom` with its cron expression. */
 export function scheduleDraftOf(schedule: Connector['schedule'], timeZone: string): ScheduleDraft {
   if (schedule === null) return noSchedule(timeZone)
   const { cron } = schedule
@@ -77,7 +77,7 @@ export function scheduleDraftOf(schedule: Connector['schedule'], timeZone: strin
 }
 
 export function scheduleInWords(schedule: Connector['schedule']): string {
-  if (schedule === null) return 'When asked'
+  if (schedule === null) return 'On demand'
   const draft = scheduleDraftOf(schedule, schedule.time_zone)
   const time = `${String(draft.hour).padStart(2, '0')}:${String(draft.minute).padStart(2, '0')}`
   switch (draft.kind) {

@@ -11,7 +11,7 @@ function server(host: string, port: string): readonly Setting[] {
 
 export const ldap: SourceInfo = {
   title: 'LDAP directory',
-  tells: 'Entries of a directory such as Active Directory, always encrypted.',
+  description: 'Entries of a directory such as Active Directory, always encrypted.',
   settings: [
     ...server('ldap.example.com', '636 or 389'),
     {
@@ -26,14 +26,14 @@ export const ldap: SourceInfo = {
     {
       kind: 'text',
       name: 'bind_dn',
-      label: 'Signs in as',
+      label: 'Bind DN',
       placeholder: 'cn=postern,ou=services,dc=example,dc=com',
       isRequired: true,
     },
     {
       kind: 'text',
       name: 'base_dn',
-      label: 'Reads below',
+      label: 'Base DN',
       placeholder: 'ou=departments,dc=example,dc=com',
       isRequired: true,
     },
@@ -41,7 +41,7 @@ export const ldap: SourceInfo = {
     {
       kind: 'choice',
       name: 'scope',
-      label: 'How deep',
+      label: 'Depth',
       isAdvanced: true,
       choices: [
         { value: 'sub', label: 'Everything below' },
@@ -70,11 +70,11 @@ export const ldap: SourceInfo = {
       placeholder: '(objectClass=organizationalUnit)',
       isAdvanced: true,
     },
-    { kind: 'number', name: 'page_size', label: 'Entries a page', placeholder: '500', isAdvanced: true },
+    { kind: 'number', name: 'page_size', label: 'Entries per page', placeholder: '500', isAdvanced: true },
     {
       kind: 'yes',
       name: 'ignore_referrals',
-      label: 'Ignore entries of other directories',
+      label: 'Ignore referrals to other directories',
       isAdvanced: true,
     },
     certificates(),
@@ -84,7 +84,7 @@ export const ldap: SourceInfo = {
 
 export const sql: SourceInfo = {
   title: 'Database',
-  tells: 'One table or view of a PostgreSQL or MariaDB database, read only.',
+  description: 'One table or view of a PostgreSQL or MariaDB database, read only.',
   settings: [
     {
       kind: 'choice',
@@ -108,7 +108,7 @@ export const sql: SourceInfo = {
       isAdvanced: true,
       choices: [
         { value: 'tls', label: 'TLS' },
-        { value: 'none', label: 'None: only for addresses of the platform itself' },
+        { value: 'none', label: 'None (only for addresses that the operator allows)' },
       ],
     },
     certificates(),

@@ -27,7 +27,7 @@ export type Setting = SettingBase &
 
 export interface SourceInfo {
   readonly title: string
-  readonly tells: string
+  readonly description: string
   readonly settings: readonly Setting[]
   readonly secrets: (values: Values) => readonly { readonly name: string; readonly label: string }[]
 }
@@ -38,7 +38,7 @@ export function certificates(when?: (values: Values) => boolean): Setting {
     name: 'ca',
     label: 'Certificates to trust',
     placeholder: '-----BEGIN CERTIFICATE-----',
-    help: 'In PEM, in place of the system’s own: for a server with a certificate of your own authority.',
+    help: 'PEM certificates to trust instead of the public authorities, for a server with a private certificate.',
     isAdvanced: true,
     ...(when === undefined ? {} : { when }),
   }

@@ -4,7 +4,7 @@ import { type TaggedConnector, changeConnector, createConnector, getConnector } 
 import { AdminsOnly } from '../../keys/admins-only.tsx'
 import { navigate } from '../../router.tsx'
 import { useSession } from '../../shell/session-gate.tsx'
-import { Empty, Page, WayBack } from '../../ui/page.tsx'
+import { Empty, Page, BackLink } from '../../ui/page.tsx'
 import { PageSkeleton } from '../../ui/skeleton.tsx'
 import { useResource } from '../../ui/use-resource.ts'
 import { timeZone } from '../../ui/when.tsx'
@@ -20,7 +20,7 @@ export function NewConnectorPage() {
   return (
     <Page
       title="New connector"
-      above={<WayBack to="/connectors" label="Connectors" />}
+      above={<BackLink to="/connectors" label="Connectors" />}
       lead="Nothing is read or changed until you test or run it."
     >
       <ConnectorForm
@@ -46,7 +46,7 @@ export function EditConnectorPage({ id }: { readonly id: string }) {
 function Edit({ id }: { readonly id: string }) {
   const load = useCallback(async (signal: AbortSignal) => await getConnector(id, { signal }), [id])
   const { resource, reload, set } = useResource<TaggedConnector>(load)
-  const wayBack = <WayBack to={`/connectors/${id}`} label="The connector" />
+  const backLink = <BackLink to={`/connectors/${id}`} label="The connector" />
   if (resource.state === 'loading') return <PageSkeleton />
   if (resource.state === 'failed') {
     return <ConnectorFailure error={resource.error} onRetry={reload} />
@@ -54,7 +54,7 @@ function Edit({ id }: { readonly id: string }) {
   const { connector, etag } = resource.value
   const start = draftOf(connector, timeZone)
   return (
-    <Page title={`Change ${connector.name}`} above={wayBack} lead="Changes apply from the next run.">
+    <Page title={`Change ${connector.name}`} above={backLink} lead="Changes apply from the next run.">
       {start === undefined ? (
         <Empty icon="sync" title="This connector has no settings">
           It represents data that programs push.

@@ -44,7 +44,7 @@ export function TypeCards({ type, onType }: TypeProps) {
             <Icon name={icons[each]} size={20} />
             <span className="choice-text">
               <span className="choice-title">{sources[each].title}</span>
-              <span className="choice-help">{sources[each].tells}</span>
+              <span className="choice-help">{sources[each].description}</span>
             </span>
           </Radio>
         ))}
@@ -85,7 +85,7 @@ export function SourceSection({ draft, faults, onChange, set }: Props) {
               key={name}
               label={label}
               isSecret
-              isOptional={since === undefined ? false : 'unsaid'}
+              isOptional={since === undefined ? false : 'unmarked'}
               value={secrets[name] ?? ''}
               onChange={(text) => onChange({ secrets: { ...secrets, [name]: text } })}
               error={faults[`secrets.${name}`]}

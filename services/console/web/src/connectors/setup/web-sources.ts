@@ -6,7 +6,7 @@ const authChoices = [
   { value: 'none', label: 'None' },
   { value: 'basic', label: 'User name and password' },
   { value: 'bearer', label: 'Bearer token' },
-  { value: 'header', label: 'A header of its own' },
+  { value: 'header', label: 'Custom header' },
 ] as const
 const oauthChoice = { value: 'oauth_client_credentials', label: 'OAuth 2.0 client credentials' } as const
 
@@ -59,7 +59,7 @@ function authSettings(withOauth: boolean, when: (values: Values) => boolean = ()
       name: 'auth.resource',
       label: 'Resource',
       placeholder: 'https://api.example.com',
-      help: 'The same for servers that follow RFC 8707.',
+      help: 'The same, for servers that follow RFC 8707.',
       isAdvanced: true,
       when: and('oauth_client_credentials'),
     },
@@ -94,7 +94,7 @@ function authSecrets(values: Values) {
 
 export const csv: SourceInfo = {
   title: 'File',
-  tells: 'A table of text (CSV) or a workbook (.xlsx), uploaded with each run or fetched from a URL.',
+  description: 'A table of text (CSV) or a workbook (.xlsx), uploaded with each run or fetched from a URL.',
   settings: [
     {
       kind: 'choice',
@@ -120,11 +120,11 @@ export const csv: SourceInfo = {
       label: 'Separator',
       isAdvanced: true,
       choices: [
-        { value: '', label: 'Found out' },
+        { value: '', label: 'Detect automatically' },
         { value: ',', label: 'Comma' },
         { value: ';', label: 'Semicolon' },
         { value: '\t', label: 'Tab' },
-        { value: '|', label: 'Bar' },
+        { value: '|', label: 'Vertical bar' },
       ],
     },
     {
@@ -133,7 +133,7 @@ export const csv: SourceInfo = {
       label: 'Encoding',
       isAdvanced: true,
       choices: [
-        { value: '', label: 'Found out' },
+        { value: '', label: 'Detect automatically' },
         ...optionsOf('utf-8', 'utf-16le', 'utf-16be', 'windows-1250', 'windows-1251', 'windows-1252', 'windows-1253'),
         ...optionsOf('windows-1254', 'windows-1257', 'iso-8859-2', 'iso-8859-15', 'macintosh', 'shift_jis', 'euc-kr'),
         ...optionsOf('gb18030', 'big5'),
@@ -144,7 +144,7 @@ export const csv: SourceInfo = {
       name: 'columns',
       label: 'Columns to read',
       placeholder: 'All of them',
-      help: 'With commas between them. The header must have them, in any order.',
+      help: 'Comma-separated. The header must contain them, in any order.',
       isAdvanced: true,
     },
     {
@@ -181,7 +181,7 @@ export const csv: SourceInfo = {
 
 export const httpJson: SourceInfo = {
   title: 'HTTP API',
-  tells: 'Lists of JSON objects from a web service, page by page.',
+  description: 'Lists of JSON objects from a web service, page by page.',
   settings: [
     {
       kind: 'text',
@@ -203,8 +203,8 @@ export const httpJson: SourceInfo = {
       name: 'paging.kind',
       label: 'Further pages',
       choices: [
-        { value: 'none', label: 'There is one page' },
-        { value: 'page', label: 'By a number that grows' },
+        { value: 'none', label: 'None' },
+        { value: 'page', label: 'By page number or offset' },
         { value: 'cursor', label: 'By a cursor in the response' },
         { value: 'link', label: 'By the Link header' },
       ],
@@ -226,7 +226,7 @@ export const httpJson: SourceInfo = {
     {
       kind: 'number',
       name: 'paging.step',
-      label: 'Grows by',
+      label: 'Step',
       placeholder: '1',
       help: '1 for pages; the size of a page for offsets.',
       when: is('paging.kind', 'page'),
@@ -247,7 +247,7 @@ export const httpJson: SourceInfo = {
 
 export const scim: SourceInfo = {
   title: 'SCIM directory',
-  tells: 'People or groups of an identity provider that speaks SCIM 2.0.',
+  description: 'People or groups of an identity provider that speaks SCIM 2.0.',
   settings: [
     {
       kind: 'text',
@@ -264,9 +264,9 @@ export const scim: SourceInfo = {
       name: 'filter',
       label: 'Filter',
       placeholder: 'active eq true',
-      help: 'In SCIM’s filter language. If empty, everything is read.',
+      help: 'In the filter language of SCIM. If empty, everything is read.',
     },
-    { kind: 'number', name: 'page_size', label: 'Entries a page', placeholder: '100', isAdvanced: true },
+    { kind: 'number', name: 'page_size', label: 'Entries per page', placeholder: '100', isAdvanced: true },
     certificates(),
   ],
   secrets: authSecrets,

@@ -2,7 +2,7 @@ import { ApiProblem } from '../api/request.ts'
 import { Link } from '../router.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
 
-export function MakingFailure({
+export function CreationFailure({
   error,
   title,
   unsure,
@@ -20,9 +20,9 @@ export function MakingFailure({
       <p>
         The first attempt created the key, but its response did not arrive. A value is shown only once, so it is lost.{' '}
         <Link className="text-link" to={`/settings/api-keys/${lost}`} onClick={onLeave}>
-          Look at the key
+          Open the key
         </Link>{' '}
-        and revoke it, or generate another one now and revoke it then.
+        and revoke it. You can generate another one first.
       </p>
     </Notice>
   )

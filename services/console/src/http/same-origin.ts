@@ -5,17 +5,17 @@ import type { Session } from '../session/content.ts'
 
 const tokenHeader = 'x-csrf-token'
 
-/** Rejects changes without a same-origin proof (Origin, Fetch Metadata) and reads that name another site. */
+/** Rejects changes that are not provably of this origin (Origin, Fetch Metadata), and reads that name another one. */
 export function assertSameOrigin(request: FastifyRequest, origin: string): void {
   const { origin: given, 'sec-fetch-site': site } = request.headers
-  const isElsewhere = (given !== undefined && given !== origin) || (site !== undefined && !isOurs(site, request.method))
-  const isSilent = given === undefined && site === undefined
-  if (isElsewhere || (isSilent && isChange(request.method))) {
+  const isForeign = (given !== undefined && given !== origin) || (site !== undefined && !isOurs(site, request.method))
+  const hasNoProof = given === undefined && site === undefined
+  if (isForeign || (hasNoProof && isChange(request.method))) {
     throw problem('cross_site_request', { detail: 'Send this request from the pages of the console.' })
   }
 }
 
-/** `none`: an address typed by the person; forms and scripts cannot send it. */
+/** Browsers send `none` for an address that the person typed. Forms and scripts cannot send it. */
 function isOurs(site: string | string[], method: string): boolean {
   return site === 'same-origin' || (site === 'none' && !isChange(method))
 }
