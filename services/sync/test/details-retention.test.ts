@@ -222,7 +222,7 @@ test('the steps of the runbook clear a tenant that no longer runs connectors', a
   const before = await revisionOf(looked)
 
   const runbook = readFileSync(join(import.meta.dirname, '../../../docs/operations/runbook.md'), 'utf8')
-  const section = runbook.split('## What runs of connectors leave')[1]?.split('\n## ')[0] ?? ''
+  const section = runbook.split('## What connector runs leave behind')[1]?.split('\n## ')[0] ?? ''
   const lines = section.split('\n').filter((line) => line.startsWith('    '))
   const statements = lines.join('\n').replaceAll("'ID'", `'${tenant.tenantId}'`).split(';')
   const inside = statements.map((text) => text.trim()).filter((text) => !['', 'begin', 'commit'].includes(text))
