@@ -11,9 +11,10 @@ for file in "$folder"/*; do
   if [[ ! -f $file || $file == *.receipt.json || -e $receipt ]]; then continue; fi
   read -r hash _ < <(sha256sum <"$file")
   metadata="{\"evidence_date\":\"$date\",\"source_system\":\"upload-folder\"}"
-  # The hash as the key of the request: if the connection breaks, a repeated upload stores the file once.
+  # The same file, name and date have the same key: if the connection breaks, a repeated upload stores the file once.
+  read -r key _ < <(printf '%s\n' "$date" "${file##*/}" "$hash" | sha256sum)
   curl --silent --show-error --fail-with-body --retry 3 \
-    --header "Authorization: ApiKey $POSTERN_KEY" --header "Idempotency-Key: $hash" \
+    --header "Authorization: ApiKey $POSTERN_KEY" --header "Idempotency-Key: $key" \
     --form "metadata=$metadata;type=application/json" --form "file=@\"$file\"" \
     --output "$receipt.new" "$POSTERN_URL/api/v1/evidence"
   if ! grep --quiet "\"sha256\":\"$hash\"" "$receipt.new"; then

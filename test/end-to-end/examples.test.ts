@@ -160,19 +160,22 @@ test('findings.pq requests a list with the columns that it names', async () => {
 })
 
 describe.skipIf(lacks('bash') || lacks('curl') || lacks('sha256sum'))('with bash and curl', () => {
-  test('upload-folder.sh uploads each file once and stores its receipt', async () => {
+  test('upload-folder.sh uploads each file once and stores its receipt, also for two files with the same content', async () => {
     await startTenant([])
     const folder = await makeTestFolder('examples')
     await writeFile(join(folder, 'access review.csv'), 'user,role\nada,admin\n')
     await writeFile(join(folder, 'backup.txt'), 'done\n')
+    await writeFile(join(folder, 'restore.txt'), 'done\n')
     const uploaded = await runExample('bash', 'upload-folder.sh', folder, '2026-09-30')
-    expect(uploaded.match(/: uploaded$/gm)).toHaveLength(2)
+    expect(uploaded.match(/: uploaded$/gm)).toHaveLength(3)
     expect(await runExample('bash', 'upload-folder.sh', folder, '2026-09-30')).toBe('')
     expect((await readdir(folder)).toSorted()).toEqual([
       'access review.csv',
       'access review.csv.receipt.json',
       'backup.txt',
       'backup.txt.receipt.json',
+      'restore.txt',
+      'restore.txt.receipt.json',
     ])
   })
 })
