@@ -78,9 +78,9 @@ const installed = findInstalled()
 const nameOf = ({ group, name, version }) => `${group ? `${group}/` : ''}${name}@${version}`
 const own = bom.components.filter((each) => each.group === '@postern')
 const npm = bom.components.filter((each) => installed.has(nameOf(each)))
-const told = new Set(npm.map(nameOf))
-const untold = [...installed].filter((name) => !told.has(name))
-if (untold.length > 0) throw new Error(`the bill of materials does not name ${untold.join(', ')}`)
+const listed = new Set(npm.map(nameOf))
+const missing = [...installed].filter((name) => !listed.has(name))
+if (missing.length > 0) throw new Error(`the bill of materials does not name ${missing.join(', ')}`)
 
 const { ID, VERSION_ID, NAME = 'unknown' } = readRelease()
 const distribution = ID && (VERSION_ID ? `${ID}-${VERSION_ID}` : ID)

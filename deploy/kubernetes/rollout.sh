@@ -1,18 +1,18 @@
 #!/bin/sh
 # Rolls out a release: rollout.sh overlays/production
-# 1. Migrations run to their end. They also suit the running release.
+# 1. Migrations run to completion. They also suit the running release.
 # 2. Services are updated, each after the services that it calls.
 # 3. Gateways and consoles are updated last: new services can answer older gateways, but not the reverse.
 # Roll back with the older image in the overlay: rollout.sh --back overlays/production. It uses the reverse order and keeps the schema.
 # --migrate-only runs only the migrations. --retire-assertion-keys is passed on to them (postern migrate --help).
 set -eu
 usage='usage: rollout.sh [--back | --migrate-only [--retire-assertion-keys]] OVERLAY'
-what=forward
+action=forward
 retire=no
 while :; do
   case "${1:-}" in
-    --back) what=back ;;
-    --migrate-only) what=migrate ;;
+    --back) action=back ;;
+    --migrate-only) action=migrate ;;
     --retire-assertion-keys) retire=yes ;;
     -*) echo "$usage" >&2; exit 2 ;;
     *) break ;;
@@ -21,7 +21,7 @@ while :; do
 done
 overlay=${1:?$usage}
 # During a rollout, gateways still sign with the key that would be retired.
-[ "$retire" = no ] || [ "$what" = migrate ] || { echo "$usage" >&2; exit 2; }
+[ "$retire" = no ] || [ "$action" = migrate ] || { echo "$usage" >&2; exit 2; }
 namespace=postern
 
 # A tag can change between two nodes. Development builds its own images and pushes nothing.
@@ -38,27 +38,27 @@ case "$overlay" in
     ;;
 esac
 
-finished() {
+wait_for() {
   for name in "$@"; do
     kubectl --namespace "$namespace" rollout status "deployment/$name" --timeout=10m
   done
 }
 # A service comes after the services that it calls, because only new ones can answer new requests.
-asked() {
+update_callees() {
   kubectl apply --kustomize "$overlay" --selector 'postern/phase notin (migrate, asks-universe, asks-evidence, edge)'
-  finished pgbouncer keys universe
+  wait_for pgbouncer keys universe
 }
-asking_universe() {
+update_universe_callers() {
   kubectl apply --kustomize "$overlay" --selector postern/phase=asks-universe
-  finished evidence sync
+  wait_for evidence sync
 }
-asking_evidence() {
+update_evidence_callers() {
   kubectl apply --kustomize "$overlay" --selector postern/phase=asks-evidence
-  finished findings
+  wait_for findings
 }
-edge() {
+update_edge() {
   kubectl apply --kustomize "$overlay" --selector postern/phase=edge
-  finished gateway console
+  wait_for gateway console
 }
 
 # The Job is deleted first, because the template of an existing Job cannot be changed.
@@ -84,19 +84,19 @@ migrate() {
 }
 
 kubectl apply --kustomize "$overlay" --selector postern/phase=before
-case "$what" in
+case "$action" in
   back)
-    edge
-    asking_evidence
-    asking_universe
-    asked
+    update_edge
+    update_evidence_callers
+    update_universe_callers
+    update_callees
     ;;
   migrate) migrate ;;
   forward)
     migrate
-    asked
-    asking_universe
-    asking_evidence
-    edge
+    update_callees
+    update_universe_callers
+    update_evidence_callers
+    update_edge
     ;;
 esac

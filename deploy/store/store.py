@@ -1,9 +1,11 @@
-"""The store of the compose file: OpenStack Swift with its S3 API in one process, on one disk. A proxy, which others speak to, and one
-server each of accounts, containers and objects, which only the loopback address reaches.
+"""The evidence store of the compose file: OpenStack Swift with its S3 API in one process, on one disk.
 
-What it has answered is on the disk, names as well as bytes: it may be killed at any moment, and so may its machine. What was deleted
-is forgotten after a day. Its bucket is made by itself when it starts. Who may use it stands in a file, a line each of access key and secret key; the file is read again when it has changed, and
-nobody who is still in it is refused meanwhile.
+The proxy is public. The account, container and object servers listen on the loopback address only.
+
+- Durability: names and bytes are on the disk before the response, so the process or machine may be killed at any time.
+- Deletion: nothing of a deleted object remains after a day.
+- Users: a file has one line with access key and secret for each user. A change of the file takes effect without a restart.
+- The bucket is created at the start.
 """
 
 import argparse
@@ -27,7 +29,7 @@ eventlet.patcher.monkey_patch(all=False, socket=True, select=True, thread=True)
 
 
 class ToStandardError(logging.StreamHandler):
-    """Stands for syslog: what goes wrong is in the log of this process. Swift must not have looked for the other one before."""
+    """Replaces syslog, so that errors appear in the log of this process. Must be installed before Swift is imported."""
 
     LOG_LOCAL0 = 0
     priority_map = {}
@@ -49,32 +51,32 @@ from swift.obj.diskfile import DiskFileRouter  # noqa: E402
 from swift.obj.updater import ObjectUpdater  # noqa: E402
 
 LOOPBACK = "127.0.0.1"
-LOOK_EVERY_S = 1
-SETTLE_EVERY_S = 5
+READ_USERS_EVERY_S = 1
+RETRY_LISTINGS_EVERY_S = 5
 LINE = re.compile(r"([a-z0-9]+):([a-z0-9-]+) ([A-Za-z0-9_-]{16,})")
 
 arguments = argparse.ArgumentParser()
 for name in ("data", "users", "host", "port", "bucket"):
     arguments.add_argument("--" + name, required=name not in ("host", "bucket"), default=LOOPBACK if name == "host" else None)
-arguments.add_argument("--forget-after", type=float, default=86_400, help="seconds after which what was deleted leaves no trace")
+arguments.add_argument("--forget-after", type=float, default=86_400, help="seconds after which traces of deleted objects are removed")
 given = arguments.parse_args()
 
-# Where a name lies follows from it: another value than that of before would find nothing.
+# Determines where objects are stored. With another value, existing objects would not be found.
 utils.HASH_PATH_SUFFIX = b"postern"
 
 
-def note_at_once(broker, record):
-    """A name is in the database, synced, before its object is answered for: Swift would collect names in a file that it does not sync."""
+def record_synced(broker, record):
+    """Writes a name to the synced database before the response. Swift would append it to a file that it does not sync."""
     with utils.lock_parent_directory(broker.pending_file, broker.pending_timeout):
         broker.merge_items([record])
 
 
-db.DatabaseBroker.put_record = note_at_once
+db.DatabaseBroker.put_record = record_synced
 open_database = db.get_db_connection
 
 
 def open_synced(*args, **named):
-    """A commit is on the disk when it returns, the removal of its journal too (EXTRA), and what was deleted is overwritten."""
+    """Opens a database whose commits are on the disk, including the removal of the journal (EXTRA), and overwrites deleted rows."""
     connection = open_database(*args, **named)
     for setting in ("synchronous = EXTRA", "secure_delete = ON"):
         connection.execute("PRAGMA " + setting)
@@ -85,7 +87,7 @@ db.get_db_connection = open_synced
 
 
 class Memory(dict):
-    """Stands for memcached, which the servers ask for what they have just looked up. Its keys are those of a few accounts and buckets."""
+    """Replaces memcached, in which the servers cache look-ups. It stays small: its keys belong to one account and bucket."""
 
     def __bool__(self):
         return True
@@ -107,12 +109,12 @@ class Memory(dict):
 
 
 def read_users():
-    """Access keys and their secrets. An access key is account:user; all are of one account."""
+    """Returns (account, user, secret) for each line. All must have the same account."""
     with open(given.users) as file:
         lines = [line for line in file.read().split("\n") if line]
     users = [LINE.fullmatch(line) for line in lines]
     if not users or None in users or len({user[1] for user in users}) != 1:
-        raise ValueError(given.users + " must hold lines of an access key, account:user, and its secret, all of one account")
+        raise ValueError(given.users + " must have lines of the form `account:user secret`, all with the same account")
     return [user.groups() for user in users]
 
 
@@ -122,7 +124,7 @@ disk = os.path.join(devices, "disk")
 for folder in (rings, disk):
     os.makedirs(folder, mode=0o700, exist_ok=True)
 
-# One process: who does not answer is late and not gone, and there is no other to ask.
+# Generous timeouts: a server in this process may be slow but cannot be gone, and there is no other replica.
 COMMON = f"""
 [DEFAULT]
 swift_dir = {rings}
@@ -138,7 +140,7 @@ fallocate_reserve = 0
 
 
 def write_ring(kind, port):
-    """One partition, one copy, one disk."""
+    """Writes a ring with one partition, one replica and one disk."""
     device = dict(id=0, region=1, zone=1, weight=1.0, device="disk", meta="", ip=LOOPBACK, port=port)
     device.update(replication_ip=LOOPBACK, replication_port=port)
     meta = json.dumps(dict(devs=[device], part_shift=32, replica_count=1, byteorder=sys.byteorder)).encode()
@@ -170,7 +172,7 @@ account_autocreate = true
 
 
 def load_public(users):
-    """What others speak to: everybody in the file may do everything with the one account, and nobody else anything."""
+    """Loads the public proxy. Each user in the file has full access to the account."""
     accounts = "\n".join(f"user_{account}_{user} = {secret} .admin" for account, user, secret in users)
     return load_proxy(
         "catch_errors healthcheck s3api tempauth slo",
@@ -192,29 +194,29 @@ max_manifest_segments = 10000
     )
 
 
-def make_bucket(account):
-    """Made by the store itself, so that nobody who uses it needs the right to make one."""
+def create_bucket(account):
+    """Creates the bucket, so that users do not have to."""
     inner = load_proxy("catch_errors")
     path = f"/v1/AUTH_{account}/{given.bucket}"
     answer = Request.blank(path, environ={"REQUEST_METHOD": "PUT", "swift.cache": memory}).get_response(inner)
     if answer.status_int not in (201, 202):
-        raise RuntimeError("the bucket could not be made: " + answer.status)
+        raise RuntimeError("the bucket could not be created: " + answer.status)
 
 
-def settle_listings():
-    """Names that could not be noted when their objects were stored."""
+def retry_listings():
+    """Records names that could not be recorded when their objects were stored."""
     updater = ObjectUpdater(dict(swift_dir=rings, devices=devices, mount_check="false", interval="300", log_level="ERROR"))
     while True:
         try:
             updater.begin = time.time()
             updater.object_sweep(disk)
         except Exception as error:
-            print("names could not be noted:", error, file=sys.stderr)
-        eventlet.sleep(SETTLE_EVERY_S)
+            print("names could not be recorded:", error, file=sys.stderr)
+        eventlet.sleep(RETRY_LISTINGS_EVERY_S)
 
 
-def forget():
-    """What Swift leaves to replicators: rows and files that say that something was deleted, and what was being written when it was killed."""
+def remove_traces():
+    """Removes what Swift leaves to its replicators: markers of deletions, and files of interrupted writes."""
     router = DiskFileRouter(dict(devices=devices, mount_check="false", reclaim_age=given.forget_after), logging.getLogger())
     manager = router[POLICIES[0]]
     while True:
@@ -225,13 +227,13 @@ def forget():
                 attempt(lambda path=path, broker=broker: broker(path).reclaim(before, before))
         for path in glob.glob(os.path.join(disk, "tmp", "*")):
             attempt(lambda path=path: os.path.getmtime(path) < before and os.unlink(path))
-        # For whom suffixes are noted there is nobody here.
+        # Swift collects suffixes for replicators, which do not exist here.
         for path in glob.glob(os.path.join(disk, "objects", "*", "hashes.invalid")):
             attempt(lambda path=path: os.truncate(path, 0))
         for suffix in glob.glob(os.path.join(disk, "objects", "*", "[0-9a-f][0-9a-f][0-9a-f]")):
             for folder in glob.glob(os.path.join(suffix, "*")):
                 attempt(lambda folder=folder: manager.cleanup_ondisk_files(folder)["files"] or os.rmdir(folder))
-            # Others have their turn.
+            # Let requests run.
             eventlet.sleep(0.01)
 
 
@@ -241,24 +243,24 @@ def attempt(work):
     except FileNotFoundError:
         pass
     except Exception as error:
-        print("what was deleted could not be forgotten:", error, file=sys.stderr)
+        print("traces of a deleted object could not be removed:", error, file=sys.stderr)
 
 
 def follow_users(users):
-    """Goes on with whoever is in the file now. One that cannot be read changes nothing."""
+    """Reloads the users when the file changes. Keeps the old ones if the file is invalid."""
     global public
     while True:
-        eventlet.sleep(LOOK_EVERY_S)
+        eventlet.sleep(READ_USERS_EVERY_S)
         try:
             now = read_users()
             if now != users:
                 public = load_public(now)
                 users = now
         except Exception as error:
-            print("users were not read again:", error, file=sys.stderr)
+            print("the users could not be reloaded:", error, file=sys.stderr)
 
 
-# It is the first process of its container, which a signal does not end by itself. What is answered is on the disk.
+# As process 1 of its container, it must handle signals itself. It can exit at once, because its responses are on the disk.
 for number in (signal.SIGTERM, signal.SIGINT):
     signal.signal(number, lambda *_: os._exit(0))
 
@@ -275,16 +277,16 @@ for kind in ("account", "container", "object"):
 pipeline = {kind}-server
 [app:{kind}-server]
 use = egg:swift#{kind}
-# Longer than a container takes: its answer is waited for, and what it could not note is written down.
+# Longer than a container server takes. Waits for its response; failures are recorded for retry_listings.
 container_update_timeout = 60
 """
         )
     )
     eventlet.spawn(wsgi.server, server, app, quiet, max_size=1000)
-eventlet.spawn(settle_listings)
-eventlet.spawn(forget)
+eventlet.spawn(retry_listings)
+eventlet.spawn(remove_traces)
 if given.bucket is not None:
-    make_bucket(known[0][0])
+    create_bucket(known[0][0])
 public = load_public(known)
 eventlet.spawn(follow_users, known)
 
@@ -293,7 +295,7 @@ def serve(environ, start_response):
     environ["swift.cache"] = memory
 
     def start_without_body(status, headers, exc_info=None):
-        """A length for what says none: its server would send the end of a body in chunks, and whoever keeps the connection takes that for the next answer."""
+        """Adds a length to a response to HEAD. Without one, the server would send a chunked body, which clients take for the next response."""
         if not any(name.lower() == "content-length" for name, _value in headers):
             headers = [*headers, ("Content-Length", "0")]
         return start_response(status, headers, exc_info)

@@ -142,7 +142,7 @@ describe('the store of the compose file', () => {
     await store.replaceUsers({})
     await expect
       .poll(async () => await readFile(store.logFile, 'utf8'), { timeout: 30_000 })
-      .toContain('users were not read again')
+      .toContain('the users could not be reloaded')
     expect(await readFile(store.logFile, 'utf8')).not.toContain(secret)
     expect(await read(other, 'rotated')).toBe('by the second')
   })
