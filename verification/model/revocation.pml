@@ -1,16 +1,15 @@
 /*
- * How a revocation takes effect: a model of services/keys/src/revocation and services/gateway/src/authenticate.
- * README.md beside this file says which code each part stands for and what is left out; revocation-model.test.ts runs it.
+ * A model of revocation: services/keys/src/revocation and services/gateway/src/authenticate.
+ * README.md lists what is left out. transitions.ts maps each step to the code. revocation-model.test.ts runs the model.
  *
- * One key is revoked once; another key may change at about the same time. Whatever can be late, lost, repeated or out of
- * order is. What happens at one moment in the code, in one tick of a gateway or one snapshot of the database, is one atomic
- * step here, and nothing else is.
+ * One key is revoked once, and another key may change at about the same time. Messages can be late, lost, repeated and out
+ * of order. One atomic step stands for one tick of a gateway or one snapshot of the database.
  *
  * Checked:  no_accept_after_success      a request that arrives after the revoke's success is never accepted
- *           unacked_lease_ends_in_time   a lease whose holder has not acknowledged is gone one lease after the commit
+ *           unacked_lease_ends_in_time   a lease whose holder has not acknowledged ends at most one lease after the commit
  */
 
-/* Size of the model: gateways, and processes one after another in each of them. OTHER_CHANGE: another key changes too. */
+/* The size of the model: gateways, and the processes that run in each of them in turn. OTHER_CHANGE: another key changes. */
 #ifndef GATEWAYS
 #define GATEWAYS 1
 #endif
@@ -18,8 +17,8 @@
 #define STARTS 1
 #endif
 
-/* Lengths in ticks. The gateways' clocks and the database's tick in turn, so what one of them counts as a span may be a tick
-   more or less for the other. That, and no more, is what the margin is for. */
+/* Durations in ticks. The clocks of the gateways and of the database tick in turn, so they can differ by one tick. The margin
+   covers this tick. */
 #define LEASE 3
 #ifdef NO_MARGIN
 #define USABLE LEASE
@@ -27,10 +26,10 @@
 #define USABLE (LEASE - 1)
 #endif
 
-/* A row of keys.gateway_lease for every process that there ever is. */
+/* The rows of keys.gateway_lease: one for each process. */
 #define ROWS (GATEWAYS * STARTS)
 #if GATEWAYS * STARTS > 2
-#error isInForce below looks at two rows
+#error isInForce below checks only two rows
 #endif
 #ifdef SAME_IDENTITY
 #define rowOf(g, process) ((g) * STARTS)
@@ -38,22 +37,22 @@
 #define rowOf(g, process) ((g) * STARTS + (process))
 #endif
 
-/* Designs without watermarks, given their best chance: Redis changes in the very moment of the commit. */
+/* Designs without watermarks, in their best case: Redis changes in the same step as the commit. */
 #if defined(DELETE_IN_REDIS) || defined(TOMBSTONE_IN_REDIS)
-#define NO_FLOORS
+#define NO_WATERMARKS
 #define CANCEL_FILLS
 #define REDIS_MATTERS
 #endif
 #ifdef LATE_FILL_WINS
-#define NO_FLOORS
+#define NO_WATERMARKS
 #endif
 
-/* A change in the database: not begun; it has its number and holds the counter's row; committed. */
+/* A change in the database: not begun; has its number and locks the counter's row; committed. */
 #define IDLE 0
 #define NUMBERED 1
 #define COMMITTED 2
 
-/* A renewal: none; sent; the lease's statement has seen the counter and the clock; committed; the log is read. */
+/* A renewal: none; sent; the lease's statement has read the counter and the clock; committed; the log is read. */
 #define NONE 0
 #define SENT 1
 #define CHECKED 2
@@ -61,14 +60,14 @@
 #define ANSWERED 4
 #define LOG_READ 5 /* in LOG_BEFORE_LEASE only */
 
-/* A look-up at the keys service: none; asked; it has read 'active'. Reading 'revoked' ends it like a failure: no accept. */
+/* A look-up at the keys service: none; asked; has read 'active'. If it reads 'revoked', it ends like a failure. */
 #define ASKED 1
 #define ACTIVE 2
 
 /* The key's record in Redis: none, ACTIVE, or a tombstone. */
 #define TOMBSTONE 3
 
-/* A request that has arrived after the success: none; waits for Redis, for the look-up under way, for the one after it. */
+/* A request that arrived after the success: none; waits for Redis, for the current look-up, or for the next one. */
 #define AT_REDIS 1
 #define AT_LOOKUP 2
 #define AT_NEXT_LOOKUP 3
@@ -77,9 +76,9 @@
 
 typedef Gateway {
   unsigned process : 1;
-  unsigned held : 2;       /* ticks of its own clock that it may still answer from caches */
+  unsigned held : 2;       /* ticks of its own clock in which it may still use caches */
   unsigned cursor : 2;
-  bit floor;               /* the key is known to be revoked */
+  bit watermark;           /* the gateway knows that the key is revoked */
   bit memory;              /* L1 holds the key as active */
   unsigned lookup : 2;     /* one look-up of a key at a time */
   unsigned request : 2
@@ -87,19 +86,19 @@ typedef Gateway {
 
 typedef Renewal {
   unsigned stage : 3;
-  unsigned process : 1;    /* which sent it */
+  unsigned process : 1;    /* the one that sent it */
   unsigned cursor : 2;
   unsigned age : 2;        /* ticks of the gateway's clock since it was sent */
-  unsigned left : 2;       /* ticks of the database's clock left of the lease that is not yet committed */
+  unsigned left : 2;       /* ticks of the database's clock left of the lease before its commit */
   bit granted;
-  bit has;                 /* the answer has the key's entry */
-  unsigned seq : 2         /* where the log stood when it was read */
+  bit has;                 /* the answer contains the key's entry */
+  unsigned seq : 2         /* the end of the log when it was read */
 };
 
 typedef Lease {
   unsigned left : 2;       /* ticks of the database's clock until lease_until */
   unsigned acked : 2;
-  bit releasing            /* a release is on its way */
+  bit releasing            /* a release was sent */
 };
 
 typedef Change {
@@ -108,10 +107,10 @@ typedef Change {
 };
 
 Gateway gateway[GATEWAYS];
-Renewal renewal[GATEWAYS];   /* the one whose answer the gateway waits for */
-Renewal abandoned[GATEWAYS]; /* one whose answer nobody waits for any more; the keys service may still act on it */
+Renewal renewal[GATEWAYS];   /* the gateway waits for its answer */
+Renewal abandoned[GATEWAYS]; /* the gateway does not wait for its answer, but the keys service may still act on it */
 Lease lease[ROWS];
-Change revoke;               /* of the key that is watched */
+Change revoke;               /* of the modelled key */
 Change other;                /* of another key */
 unsigned counter : 2;        /* keys.revocation_seq as committed */
 #ifdef REDIS_MATTERS
@@ -123,13 +122,13 @@ bit databases_turn;          /* whose clock ticks next */
 
 bit no_accept_after_success = 1;
 bit unacked_lease_ends_in_time = 1;
-bit not_yet_seen = 1;        /* for the witnesses: shows that what should be possible is */
+bit not_yet_seen = 1;        /* a witness proves that a state is possible: it fails when it is reached */
 #define witness(seen) if :: seen -> not_yet_seen = 0 :: else fi; assert(not_yet_seen)
 
 #define GW gateway[g]
 
-/* What a gateway can find in Redis. Nothing is taken on trust of it: fills come late, tombstones are lost, and what it held it
-   can hold again after a restart from an old file; so it may answer 'active' at any moment, or not. */
+/* Redis is not trusted: fills are late, tombstones are lost, and a restart from an old file brings records back. So it can
+   answer 'active' at any time. */
 #ifdef REDIS_MATTERS
 #define redisSaysActive (redis == ACTIVE)
 #else
@@ -147,8 +146,8 @@ bit hadLease[GATEWAYS];
 
 /* watermarks.apply */
 inline apply() {
-#ifdef NO_FLOORS
-  /* Instead of being remembered, the change only empties what is cached at this moment. */
+#ifdef NO_WATERMARKS
+  /* The change is not stored. It only clears the current cache. */
   GW.memory = 0;
 #ifdef CANCEL_FILLS
   if
@@ -157,22 +156,22 @@ inline apply() {
   fi
 #endif
 #else
-  GW.floor = 1
+  GW.watermark = 1
 #endif
 }
 
-/* decideKey: of a record that says 'active', for a request that arrived after the success */
+/* decideKey, with a record that says 'active', for a request that arrived after the success */
 inline decide() {
   GW.request = 0;
   if
-  :: !GW.floor -> no_accept_after_success = 0
+  :: !GW.watermark -> no_accept_after_success = 0
   :: else
   fi;
   assert(no_accept_after_success)
 }
 
-/* join: under a lease */
-inline join() {
+/* SingleFlight.share: under a lease */
+inline share() {
   if
   :: GW.lookup == NONE -> GW.lookup = ASKED
   :: else
@@ -180,10 +179,10 @@ inline join() {
   GW.request = AT_LOOKUP
 }
 
-/* joinLater: without a lease */
-inline joinLater() {
+/* SingleFlight.shareNext: without a lease */
+inline shareNext() {
 #ifdef JOIN_OLDER_LOOKUP
-  join()
+  share()
 #else
   if
   :: GW.lookup == NONE -> GW.lookup = ASKED; GW.request = AT_LOOKUP
@@ -192,7 +191,7 @@ inline joinLater() {
 #endif
 }
 
-/* fly: a look-up ends, and the one that waited for its end begins at once */
+/* SingleFlight: a look-up ends, and the next one, if a request waits for it, begins at once */
 inline lookupEnds(saysActive) {
   GW.lookup = NONE;
   if
@@ -207,7 +206,7 @@ inline forget(R) {
   R.stage = NONE; R.process = 0; R.cursor = 0; R.age = 0; R.left = 0; R.granted = 0; R.has = 0; R.seq = 0
 }
 
-/* take: what the answer brings is applied before the lease counts, and the lease counts from the sending */
+/* take: the entries are applied before the lease begins, and the lease counts from the moment of sending */
 inline take(R, elapsed) {
   if
   :: R.has -> apply()
@@ -237,7 +236,7 @@ inline take(R, elapsed) {
   forget(R)
 }
 
-/* receive: a revocation that Redis brings */
+/* receive: a revocation from Redis */
 inline receive(entry) {
   if
 #ifdef CURSOR_SKIPS_GAP
@@ -260,21 +259,21 @@ inline abandon() {
   forget(renewal[g])
 }
 
-/* Whether the keys service can still do anything with it: an answer that nobody waits for is nothing any more. */
+/* Whether the keys service can still act on it. Once it is answered, an abandoned renewal has no effect. */
 #ifdef ANSWER_OF_DEAD_PROCESS
 #define isEffective(R) (R.stage != NONE)
 #else
 #define isEffective(R) (R.stage == SENT || R.stage == CHECKED || R.stage == LOG_READ)
 #endif
 
-/* A process ends and another begins: what was in memory is gone, what was sent is still on its way. */
+/* A process ends and another one begins: its memory is lost, but its messages can still arrive. */
 inline startAgain() {
   if
   :: isEffective(renewal[g]) && abandoned[g].stage == NONE -> abandon()
   :: forget(renewal[g])
   fi;
   GW.process = GW.process + 1;
-  GW.held = 0; GW.floor = 0; GW.memory = 0; GW.lookup = NONE; GW.request = 0;
+  GW.held = 0; GW.watermark = 0; GW.memory = 0; GW.lookup = NONE; GW.request = 0;
 #ifdef SERVE_AFTER_LEASE
   hadLease[g] = 0;
 #endif
@@ -287,56 +286,57 @@ inline startAgain() {
 
 proctype GatewayProcess(byte g) {
   do
-  /* renewNow: at any time, since timers, answers and messages call it; one at a time */
+  /* renewNow: at any time, because timers, answers and messages call it; one at a time */
   :: /* [1] */ d_step { renewal[g].stage == NONE ->
        renewal[g].stage = SENT; renewal[g].process = GW.process; renewal[g].cursor = GW.cursor }
-  /* renew() rejects: it, or its answer, is lost, or merely late */
+  /* renew() rejects: the request or its answer is lost or late */
   :: /* [2] */ d_step { renewal[g].stage != NONE -> forget(renewal[g]) }
   :: /* [3] */ d_step { isEffective(renewal[g]) && abandoned[g].stage == NONE -> abandon() }
   /* renew() resolves */
   :: /* [4] */ d_step { renewal[g].stage == ANSWERED -> take(renewal[g], renewal[g].age) }
 #ifdef ANSWER_OF_DEAD_PROCESS
-  /* ... with an answer to the process before it */
+  /* ... with an answer for the process before */
   :: /* [5] */ d_step { renewal[g].stage != NONE && abandoned[g].stage == ANSWERED && abandoned[g].process != GW.process ->
        take(abandoned[g], renewal[g].age);
        forget(renewal[g]) }
 #endif
-  /* Redis brings a message: as often, as late and in whatever order it likes */
-  :: /* [6] */ d_step { revoke.stage == COMMITTED && (!GW.floor || GW.cursor < revoke.seq) -> apply(); receive(revoke.seq) }
+  /* a message from Redis: any number of times, late, and in any order */
+  :: /* [6] */ d_step { revoke.stage == COMMITTED && (!GW.watermark || GW.cursor < revoke.seq) ->
+       apply(); receive(revoke.seq) }
 #ifdef OTHER_CHANGE
   :: /* [7] */ d_step { other.stage == COMMITTED && GW.cursor < other.seq -> receive(other.seq) }
 #endif
 #if STARTS > 1
   /* crash */
   :: /* [8] */ d_step { GW.process < STARTS - 1 -> startAgain() }
-  /* stop: no lease from here on, then a release is sent */
+  /* stop: the gateway gives up its lease and sends a release */
   :: /* [9] */ d_step { GW.process < STARTS - 1 -> lease[rowOf(g, GW.process)].releasing = 1; startAgain() }
 #endif
-  /* Requests from before the success, or with other keys, fill and empty the caches. */
+  /* Earlier requests and requests with other keys fill and empty the caches. */
   :: /* [10] */ d_step { GW.lookup == NONE -> GW.lookup = ASKED }
   :: /* [11] */ d_step { isHeld(g) && redisSaysActive && !GW.memory -> GW.memory = 1 }
   :: /* [12] */ d_step { GW.memory -> GW.memory = 0 }
 #ifdef WITNESS_ACCEPT_FROM_MEMORY
-  :: /* [13] */ d_step { !success && GW.memory -> witness(isHeld(g) && !GW.floor) }
+  :: /* [13] */ d_step { !success && GW.memory -> witness(isHeld(g) && !GW.watermark) }
 #endif
-#ifdef WITNESS_FLOOR_OVERRULES
-  :: /* [14] */ d_step { success && GW.memory -> witness(isHeld(g) && GW.floor) }
+#ifdef WITNESS_WATERMARK_OVERRULES
+  :: /* [14] */ d_step { success && GW.memory -> witness(isHeld(g) && GW.watermark) }
 #endif
-  /* A request arrives after the success: find, judgeSlowly, obtain. Refused at once by a floor. */
-  :: /* [15] */ d_step { success && GW.request == 0 && !GW.floor ->
+  /* A request arrives after the success: findInMemory, read, obtain. A watermark refuses it at once. */
+  :: /* [15] */ d_step { success && GW.request == 0 && !GW.watermark ->
        if
        :: isHeld(g) && GW.memory -> decide()
        :: isHeld(g) && !GW.memory -> GW.request = AT_REDIS
-       :: !isHeld(g) -> joinLater()
+       :: !isHeld(g) -> shareNext()
        fi }
   :: /* [16] */ d_step { GW.request == AT_REDIS && isHeld(g) && redisSaysActive -> GW.memory = 1; decide() }
-  /* nothing, a tombstone, no answer in time, or no lease any more */
+  /* nothing, a tombstone, no answer in time, or the lease has ended */
   :: /* [17] */ d_step { GW.request == AT_REDIS ->
        if
-       :: isHeld(g) -> join()
-       :: else -> joinLater()
+       :: isHeld(g) -> share()
+       :: else -> shareNext()
        fi }
-  /* a look-up ends with 'active'; or with 'revoked', or not at all */
+  /* a look-up ends with 'active'; with 'revoked' or a failure */
   :: /* [18] */ d_step { GW.lookup == ACTIVE -> GW.memory = 1; lookupEnds(1) }
   :: /* [19] */ d_step { GW.lookup != NONE -> lookupEnds(0) }
   od
@@ -344,7 +344,7 @@ proctype GatewayProcess(byte g) {
 
 /* ---- keys service ---------------------------------------------------------------------------------------------------- */
 
-/* keys.renew_lease looks at the counter, in the snapshot of its statement, and at the clock ... */
+/* keys.grant_lease reads the counter, in the snapshot of its statement, and the clock ... */
 inline checkLease(R) {
 #ifdef UNCONDITIONAL_RENEWAL
   R.granted = (R.cursor != NO_CURSOR);
@@ -355,7 +355,7 @@ inline checkLease(R) {
   R.stage = CHECKED
 }
 
-/* ... and commits. Neither the end of a lease nor what is acknowledged goes back. */
+/* ... and commits. The end of a lease and the acknowledged number never decrease. */
 inline commitLease(R) {
   if
   :: R.cursor != NO_CURSOR && lease[rowOf(g, R.process)].acked < R.cursor -> lease[rowOf(g, R.process)].acked = R.cursor
@@ -369,7 +369,7 @@ inline commitLease(R) {
   R.stage = LEASED
 }
 
-/* keys.read_log: in a snapshot of its own */
+/* keys.follow_log, in its own snapshot */
 inline readLog(R) {
   R.seq = counter;
   R.has = (revoke.stage == COMMITTED && (R.cursor == NO_CURSOR || R.cursor < revoke.seq));
@@ -406,7 +406,7 @@ proctype KeysService(byte g) {
   od
 }
 
-/* keys.log_change: the counter's row is locked as the last act and kept to the commit */
+/* keys.log_change: the last statement locks the counter's row until the commit */
 #ifdef SEQUENCE_NUMBERS
 unsigned drawn : 2;
 #define mayNumber(another) (1)
@@ -420,13 +420,13 @@ unsigned drawn : 2;
 #define isLive(row) (lease[row].left > 0)
 #define isApplied(row) (lease[row].acked >= revoke.seq)
 #ifdef LEASES_BEFORE_COMMIT
-bit listed[ROWS]; /* the leases that the revoke waits for */
+bit listed[ROWS]; /* the revoke waits for these leases */
 #define isWaitedFor(row) (isLive(row) && !isApplied(row) && listed[row])
 #else
 #define isWaitedFor(row) (isLive(row) && !isApplied(row))
 #endif
 
-/* examine: no lease is live in this snapshot whose holder has not applied the entry */
+/* resolveIfApplied: in this snapshot, each holder of a live lease has applied the entry */
 #ifdef NO_WAIT
 #define isInForce (1)
 #elif ROWS == 1
@@ -468,12 +468,12 @@ proctype OtherChange() {
 }
 #endif
 
-/* ---- Redis, for the designs that rest on it ---------------------------------------------------------------------------- */
+/* ---- Redis, for the designs that depend on it -------------------------------------------------------------------------- */
 
 #ifdef REDIS_MATTERS
 proctype Redis() {
   do
-  /* storeRecordScript: a fill by a keys service that read the row before the commit, however late; never over a tombstone */
+  /* storeRecordScript: a late fill by a keys service that read the row before the commit; never over a tombstone */
   :: /* [39] */ d_step { redis == NONE -> redis = ACTIVE }
 #ifdef REDIS_FORGETS
   /* flushed, evicted, restarted, failed over */

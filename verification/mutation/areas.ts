@@ -9,6 +9,12 @@ export interface Area {
 
 const tenantDb = (name: string): string => `packages/tenant-db/test/${name}.test.ts`
 
+const authorize = [
+  'packages/service-kit/src/access/*',
+  'services/gateway/src/authorize-request',
+  'services/gateway/src/authorize/*',
+] as const
+
 /** They decide without network and Redis. */
 const rules = [
   'addresses',
@@ -41,8 +47,11 @@ export const areas: readonly Area[] = [
   },
   {
     name: 'authorize',
-    mutate: ['services/gateway/src/authorize/*.ts', '!services/gateway/src/authorize/*.test.ts'],
-    tests: ['services/gateway/src/authorize/*.test.ts'],
+    mutate: authorize.flatMap((path) => [`${path}.ts`, `!${path}.test.ts`]),
+    tests: [
+      ...authorize.map((path) => `${path}.test.ts`),
+      ...['addresses', 'decide'].map((name) => `services/gateway/src/authenticate/${name}.test.ts`),
+    ],
     needsServers: false,
   },
   {
