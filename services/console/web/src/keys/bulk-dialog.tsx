@@ -154,7 +154,15 @@ function BulkForm({ preview, onClose, onChanged, onOutdated }: FormProps) {
       >
         {active} of {countOf(keys.length)} are active.
       </Notice>
-      <Select label="Change" choices={actions} value={action} onChange={setAction} />
+      <Select
+        label="Change"
+        choices={actions}
+        value={action}
+        onChange={(chosen) => {
+          setAction(chosen)
+          setFault(undefined)
+        }}
+      />
       {action === 'revoke' ? (
         <TextBox
           label="Reason"
@@ -176,10 +184,12 @@ function BulkForm({ preview, onClose, onChanged, onOutdated }: FormProps) {
         />
       ) : undefined}
       {action === 'reassign' ? <OwnerField current={null} draft={owner} onDraft={setOwner} error={fault} /> : undefined}
+      {action === 'reassign' && fault !== undefined && ownerIn(owner)?.type !== 'team' ? (
+        <p className="field-error">{fault}</p>
+      ) : undefined}
       {action === 'relabel' ? (
         <TextBox label="Label" value={label} onChange={setLabel} maxLength={100} error={fault} />
       ) : undefined}
-      {action === 'reassign' && fault !== undefined ? <p className="field-error">{fault}</p> : undefined}
       <table className="plain-table">
         <thead>
           <tr>
