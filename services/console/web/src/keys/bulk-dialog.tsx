@@ -55,9 +55,9 @@ type Action = ChangeKeys['action']
 
 const actions: readonly { readonly value: Action; readonly label: string }[] = [
   { value: 'revoke', label: 'Revoke' },
-  { value: 'shorten', label: 'Let them expire earlier' },
-  { value: 'reassign', label: 'Give them another owner' },
-  { value: 'relabel', label: 'Give them another label' },
+  { value: 'shorten', label: 'Shorten the expiry' },
+  { value: 'reassign', label: 'Change the owner' },
+  { value: 'relabel', label: 'Change the label' },
 ]
 
 const submits: Readonly<Record<Action, string>> = {
@@ -131,7 +131,7 @@ function BulkForm({ preview, onClose, onChanged, onOutdated }: FormProps) {
           onCancel={onClose}
           onSave={() => void submit()}
           outdated={isOutdated ? { label: 'Show the current keys', onShow: onOutdated } : undefined}
-          save={isBusy ? 'Telling all gateways…' : `${submits[action]} ${countOf(keys.length)}`}
+          save={isBusy ? 'Waiting for all gateways…' : `${submits[action]} ${countOf(keys.length)}`}
           look={action === 'revoke' ? 'danger' : 'primary'}
         />
       }

@@ -77,7 +77,7 @@ export function RevokeDialog({ apiKey, onClose, onRevoked }: Props) {
               void revoke()
             }}
           >
-            {isBusy ? 'Telling all gateways…' : isUnconfirmed ? 'Try again' : 'Revoke key'}
+            {isBusy ? 'Waiting for all gateways…' : isUnconfirmed ? 'Try again' : 'Revoke key'}
           </Button>
         </>
       }
