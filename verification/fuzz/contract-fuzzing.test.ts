@@ -18,7 +18,7 @@ import { createPool, harvest, marker } from './pool.ts'
 import { type Caller, type Draft, requestsFor } from './requests.ts'
 import { populate } from './population.ts'
 import { starters } from './starters.ts'
-import { type Wrong, startStandIn, startVagueOne, startYesSayer, wrongs } from './stand-in.ts'
+import { type Wrong, startStandIn, startProxyWithoutPointers, startAcceptingProxy, wrongs } from './stand-in.ts'
 import { type Witness, openWitness } from './witness.ts'
 
 /**
@@ -233,10 +233,12 @@ describe('the same judge', () => {
   })
 
   test('detects a gateway that accepts invalid requests, and one without pointers in its errors', async () => {
-    await expect(run(await startYesSayer(gatewayUrl()), [right, spoiled])).rejects.toThrow(
+    await expect(run(await startAcceptingProxy(gatewayUrl()), [right, spoiled])).rejects.toThrow(
       /The request should be rejected: a body/,
     )
-    await expect(run(await startVagueOne(gatewayUrl()), [right, spoiled])).rejects.toThrow(/without the positions/)
+    await expect(run(await startProxyWithoutPointers(gatewayUrl()), [right, spoiled])).rejects.toThrow(
+      /without the positions/,
+    )
   })
 
   test('reports no faults for a correct gateway', async () => {

@@ -56,7 +56,7 @@ export async function startStandIn(origin: string, canary: string, wrong: Wrong 
 }
 
 /** Replaces every rejection with the last successful response. */
-export async function startYesSayer(origin: string) {
+export async function startAcceptingProxy(origin: string) {
   let last: Answer | undefined
   return await startProxy(origin, (answer) => {
     if (answer.status < 300) last = answer
@@ -64,7 +64,7 @@ export async function startYesSayer(origin: string) {
   })
 }
 
-export async function startVagueOne(origin: string) {
+export async function startProxyWithoutPointers(origin: string) {
   return await startProxy(origin, (answer) =>
     answer.status < 400 ? answer : twisted(answer, ({ ...json }) => ({ ...json, errors: undefined })),
   )

@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestBrowser, type TestStack, findFreePort } from '@postern/local-stack/testing'
 import { request } from 'undici'
-import { type FillIn, type Person, askApi, checkEverybody, findSession, people, signIn, signOut } from './people.ts'
+import { type FillIn, askApi, checkEverybody, findSession, people, personOf, signIn, signOut } from './people.ts'
 import { launch, run, waitFor } from './programs.ts'
 import type { Part } from './run.ts'
 import { startInstallation } from './stack.ts'
@@ -155,12 +155,6 @@ async function checkBackChannel(stack: TestStack, issuer: string, { report }: Pa
   const took = await waitFor(async () => await isOver(browser), logoutMs)
   report.check('a sign-out at Dex ends the session within 2 s', took !== undefined, `${took ?? 'not in time'} ms`)
   report.check('ends no other sign-in', (await askApi(stack, other)) === 200)
-}
-
-function personOf(login: string): Person {
-  const person = people.find((each) => each.login === login)
-  if (person === undefined) throw new Error(`there is no ${login}`)
-  return person
 }
 
 type Dex =

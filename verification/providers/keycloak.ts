@@ -5,12 +5,12 @@ import { request } from 'undici'
 import { z } from 'zod'
 import {
   type FillIn,
-  type Person,
   askApi,
   checkEverybody,
   findSession,
   password,
   people,
+  personOf,
   signIn,
   signOut,
   tenants,
@@ -243,12 +243,6 @@ async function checkRotation(
   const { browser } = after
   const ended = await waitFor(async () => (await findSession(stack, browser)) === undefined, logoutMs)
   report.check('a logout that the new key signs ends the session within 2 s', ended !== undefined, inMs(ended))
-}
-
-function personOf(login: string): Person {
-  const person = people.find((each) => each.login === login)
-  if (person === undefined) throw new Error(`there is no ${login}`)
-  return person
 }
 
 function inMs(took: number | undefined): string {

@@ -21,6 +21,12 @@ export const people: readonly Person[] = tenants.flatMap((tenant) =>
   })),
 )
 
+export function personOf(login: string): Person {
+  const person = people.find((each) => each.login === login)
+  if (person === undefined) throw new Error(`there is no ${login}`)
+  return person
+}
+
 export const password: string = randomBytes(12).toString('hex')
 
 export type FillIn = (page: PageAnswer, browser: TestBrowser, person: Person) => Promise<PageAnswer>

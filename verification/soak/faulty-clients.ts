@@ -4,7 +4,7 @@ import { generateKey } from '@postern/api-key'
 import { type RequestOptions, send } from '../../test/support/http.ts'
 import { breakOff } from '../../test/support/raw.ts'
 import type { Failure } from './stalls.ts'
-import { WrongAnswerError, failureOf } from './surprise.ts'
+import { WrongAnswerError, failureOf } from './failure.ts'
 
 interface Mistake {
   readonly name: string
@@ -15,7 +15,7 @@ interface Mistake {
 
 export interface FaultyClients {
   readonly done: Readonly<Record<string, number>>
-  readonly surprises: readonly Failure[]
+  readonly failures: readonly Failure[]
   stop(): Promise<void>
 }
 
@@ -58,10 +58,10 @@ export function startFaultyClients(options: {
 }): FaultyClients {
   const { gateways, key, narrow, everyMs } = options
   const done: Record<string, number> = {}
-  const surprises: Failure[] = []
+  const failures: Failure[] = []
   const stopping = new AbortController()
   const mistakes = mistakesOf(key, narrow)
-  const partings = partingsOf(key)
+  const disconnections = disconnectionsOf(key)
 
   async function loop(step: (turn: number, gateway: string) => Promise<string>): Promise<void> {
     for (let turn = 0; !stopping.signal.aborted; turn += 1) {
@@ -71,7 +71,7 @@ export function startFaultyClients(options: {
         const name = await step(turn, gateway)
         done[name] = (done[name] ?? 0) + 1
       } catch (error) {
-        surprises.push(failureOf(error, startedAt))
+        failures.push(failureOf(error, startedAt))
       }
       await delay(everyMs, undefined, { signal: stopping.signal }).catch(() => undefined)
     }
@@ -85,14 +85,14 @@ export function startFaultyClients(options: {
       return name
     }),
     loop(async (turn, gateway) => {
-      const { name, part } = pick(partings, turn)
-      await part(gateway, turn)
+      const { name, disconnect } = pick(disconnections, turn)
+      await disconnect(gateway, turn)
       return name
     }),
   ]
   return {
     done,
-    surprises,
+    failures,
     stop: async () => {
       stopping.abort()
       await Promise.all(loops)
@@ -106,47 +106,49 @@ function pick<T>(from: readonly T[], turn: number): T {
   return found
 }
 
-function partingsOf(key: string): { name: string; part: (gateway: string, turn: number) => Promise<void> }[] {
+function disconnectionsOf(
+  key: string,
+): { name: string; disconnect: (gateway: string, turn: number) => Promise<void> }[] {
   const head = (line: string, ...more: string[]): string =>
     [`${line} HTTP/1.1`, 'host: x', `authorization: ApiKey ${key}`, ...more, '', ''].join('\r\n')
   const list = head(`GET ${findings}?limit=200`)
   return [
-    { name: 'reset at once', part: async (gateway) => await breakOff(gateway, list, true) },
-    { name: 'reset at the first byte', part: async (gateway) => await breakOff(gateway, list, false) },
-    { name: 'half a head', part: async (gateway) => await leave(gateway, list.slice(0, 60)) },
+    { name: 'reset at once', disconnect: async (gateway) => await breakOff(gateway, list, true) },
+    { name: 'reset at the first byte', disconnect: async (gateway) => await breakOff(gateway, list, false) },
+    { name: 'half a head', disconnect: async (gateway) => await sendPart(gateway, list.slice(0, 60)) },
     {
       name: 'half a file',
-      part: async (gateway, turn) => {
+      disconnect: async (gateway, turn) => {
         const upload = head(
           `POST /api/v1/evidence?file_name=${brokenUpload}${turn}.txt`,
           'content-type: text/plain',
           'content-length: 1000000',
         )
-        await leave(gateway, upload + 'x'.repeat(200_000))
+        await sendPart(gateway, upload + 'x'.repeat(200_000))
       },
     },
     {
       name: 'half a finding',
-      part: async (gateway) =>
-        await leave(
+      disconnect: async (gateway) =>
+        await sendPart(
           gateway,
           `${head(`POST ${findings}`, 'content-type: application/json', 'content-length: 500')}{"title":`,
         ),
     },
-    { name: 'reads nothing', part: async (gateway) => await leave(gateway, list.repeat(8), true) },
+    { name: 'reads nothing', disconnect: async (gateway) => await sendPart(gateway, list.repeat(8), true) },
   ]
 }
 
-const linger = 1500
+const lingerMs = 1500
 
-/** Reads only if not `deaf`. */
-async function leave(origin: string, bytes: string, deaf = false): Promise<void> {
+/** Sends the bytes and disconnects later. With `isUnread`, it does not read the response. */
+async function sendPart(origin: string, bytes: string, isUnread = false): Promise<void> {
   const { hostname, port } = new URL(origin)
   const socket = connect({ host: hostname, port: Number(port) })
   socket.on('error', () => undefined)
-  if (deaf) socket.pause()
+  if (isUnread) socket.pause()
   else socket.resume()
   socket.write(bytes, 'latin1')
-  await delay(linger)
+  await delay(lingerMs)
   socket.destroy()
 }

@@ -82,7 +82,7 @@ function reportOf({ traffic, churn, faultyClients, visits, stalls }: Parts, stor
   const failed = requests
     .filter(({ status }) => status === 0 || status >= 500)
     .map((request): Failure => ({ ...request, text: `failed: ${JSON.stringify(request)}` }))
-  const judged = excuseStalls([...failed, ...faultyClients.surprises, ...visits.surprises], stalls, requests.length)
+  const judged = excuseStalls([...failed, ...faultyClients.failures, ...visits.failures], stalls, requests.length)
   const broken = [...stored.keys()].filter((name) => name.startsWith(brokenUpload))
   const byStatus = Object.groupBy(requests, ({ status, code }) => `${status} ${code ?? ''}`.trimEnd())
   return {

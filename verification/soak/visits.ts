@@ -2,11 +2,11 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { createTestBrowser } from '@postern/local-stack/testing'
 import { z } from 'zod'
 import type { Failure } from './stalls.ts'
-import { WrongAnswerError, failureOf } from './surprise.ts'
+import { WrongAnswerError, failureOf } from './failure.ts'
 
 export interface Visits {
   readonly count: number
-  readonly surprises: readonly Failure[]
+  readonly failures: readonly Failure[]
   stop(): Promise<void>
 }
 
@@ -15,7 +15,7 @@ const people = ['harbourline-viewer', 'harbourline-auditor', 'harbourline-admin'
 
 /** Every second person leaves the session without signing out. */
 export function startVisits(url: string, everyMs: number): Visits {
-  const surprises: Failure[] = []
+  const failures: Failure[] = []
   const stopping = new AbortController()
   let count = 0
 
@@ -38,7 +38,7 @@ export function startVisits(url: string, everyMs: number): Visits {
   const loop = async (): Promise<void> => {
     for (let turn = 0; !stopping.signal.aborted; turn += 1) {
       const startedAt = performance.now()
-      await visit(turn).catch((error: unknown) => surprises.push(failureOf(error, startedAt)))
+      await visit(turn).catch((error: unknown) => failures.push(failureOf(error, startedAt)))
       count += 1
       await delay(everyMs, undefined, { signal: stopping.signal }).catch(() => undefined)
     }
@@ -48,7 +48,7 @@ export function startVisits(url: string, everyMs: number): Visits {
     get count() {
       return count
     },
-    surprises,
+    failures,
     stop: async () => {
       stopping.abort()
       await running
