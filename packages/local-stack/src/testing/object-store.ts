@@ -63,7 +63,6 @@ export async function startTestObjectStore({
       ],
       env: {
         PATH: '/usr/bin:/bin',
-        PYTHONDONTWRITEBYTECODE: '1',
         PYTHONHOME: join(installFolder, 'usr'),
         PYTHONPATH: join(installFolder, 'usr', 'lib', 'python3', 'dist-packages'),
         LD_LIBRARY_PATH: libraryPath(installFolder),
