@@ -3,9 +3,18 @@ import { Counter, Histogram, Registry, collectDefaultMetrics } from '@prometheus
 
 export type { Registry } from '@prometheus-io/client'
 
+let processMetrics: Registry | undefined
+
 export function createMetrics(service: string): Registry {
-  const registry = new Registry()
+  // Nothing ends their observers of the event loop and of garbage collection, so a process has them once.
+  processMetrics ??= collectProcessMetrics()
+  const registry = Registry.merge([processMetrics])
   registry.setDefaultLabels({ service })
+  return registry
+}
+
+function collectProcessMetrics(): Registry {
+  const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   return registry
 }
