@@ -27,7 +27,7 @@ import {
 const dayMs = 86_400_000
 const script = `<img src=x onerror="document.title='owned'"> <script>alert(1)</script>`
 
-const world = useWorld()
+const world = useWorld({ gateways: 2 })
 
 describe('a key', () => {
   test('is generated for 30 days, 90 days, a year or until a day of one’s own', async () => {

@@ -2,12 +2,12 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { type World, openWorld } from './world.ts'
 
 /** Opens a world for the tests of a file. */
-export function useWorld(): () => World {
+export function useWorld(options?: { readonly gateways?: number }): () => World {
   // A browser and a whole system on a machine that may be busy.
   vi.setConfig({ testTimeout: 240_000 })
   let world: World
   beforeAll(async () => {
-    world = await openWorld()
+    world = await openWorld(options)
   }, 600_000)
   afterAll(async () => await world.close())
   return () => world

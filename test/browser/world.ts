@@ -53,11 +53,11 @@ async function newPage(context: BrowserContext, complaints: string[]): Promise<P
   return page
 }
 
-export async function openWorld(): Promise<World> {
+export async function openWorld({ gateways = 1 } = {}): Promise<World> {
   const [stack, browser] = await Promise.all([
     startTestStack({
       console: true,
-      gateways: 2,
+      gateways,
       env: {
         POSTERN_SYNC_NETWORKS: '127.0.0.1/32',
         // Nothing listens there.
