@@ -1,6 +1,8 @@
 import { z } from 'zod'
 
-export type ParsedItem<T> = { readonly ok: true; readonly item: T } | { readonly ok: false; readonly error: z.ZodError }
+export type ParsedItem<T> =
+  | { readonly ok: true; readonly item: T }
+  | { readonly ok: false; readonly error: z.ZodError; readonly value: unknown }
 
 const documentedAs = new WeakMap<z.core.$ZodType, () => z.ZodType>()
 
@@ -20,7 +22,7 @@ export function parseItemsSeparately<T extends z.ZodType>(item: T, max: number) 
     (items): ParsedItem<z.output<T>>[] =>
       items.slice(0, max + 1).map((value) => {
         const parsed = item.safeParse(value)
-        return parsed.success ? { ok: true, item: parsed.data } : { ok: false, error: parsed.error }
+        return parsed.success ? { ok: true, item: parsed.data } : { ok: false, error: parsed.error, value }
       }),
   )
 }

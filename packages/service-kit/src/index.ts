@@ -29,7 +29,7 @@ export { parseSha256, digestMismatch, unreadableDigestProblem } from './content-
 export { assertIfMatch, matchesEtag, versionProblem, tagsIn } from './etag.ts'
 export { type CallerKind, knownRoles, knownScopes, oneScopeNeeded, roleNeeded, scopeNeeded } from './guard.ts'
 export { type ReadAheadBudget, createReadAheadBudget } from './read-ahead-budget.ts'
-export type { Current } from './sent-back.ts'
+export { type Current, parseChange } from './sent-back.ts'
 export { suppressUnhandledRejection } from './suppress-unhandled-rejection.ts'
 export type { IdempotencyStore, ChangeTransaction, AnswerKeeper } from './idempotency.ts'
 export { JsonText } from './json-text.ts'

@@ -59,7 +59,7 @@ export async function parseInputs(
   if (current !== undefined && !schema.safeParse(value).success) {
     const stored = await current.read({ ...parameters, ...info })
     if (stored !== undefined) {
-      return { ...parameters, ...parseChange({ schema, value, path }, stored, current.computed ?? []) }
+      return { ...parameters, body: {}, ...parseChange({ schema, value, path }, stored, current.computed ?? []) }
     }
   }
   return { ...parameters, body: parse(schema, value, 'invalid_content', 'body', path) }

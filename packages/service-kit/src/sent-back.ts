@@ -8,30 +8,34 @@ export interface Current {
   readonly resource: object
   /** Members that the caller may not read, so they are never compared. */
   readonly hidden?: readonly string[]
+  /** Members that say which resource is meant, so they are never left out. */
+  readonly addressing?: readonly string[]
   /** Throws 428 or 412 if `If-Match` allows no change, and sets the entity tag. */
   confirm(): void
 }
 
-interface Sent {
-  readonly schema: z.ZodType
+interface Sent<Body> {
+  readonly schema: z.ZodType<Body>
   readonly value: unknown
   readonly path: string | undefined
 }
 
 /** Leaves out members equal to the stored ones. `unchanged` is the resource if all are equal. */
-export function parseChange(
-  { schema, value, path }: Sent,
-  { resource, hidden = [], confirm }: Current,
+export function parseChange<Body>(
+  { schema, value, path }: Sent<Body>,
+  { resource, hidden = [], addressing = [], confirm }: Current,
   computed: readonly string[],
-): { readonly body: unknown; readonly unchanged?: object } {
+): { readonly body: Body } | { readonly unchanged: object } {
   const stored = new Map<string, unknown>(Object.entries(JSON.parse(JSON.stringify(resource))))
   const isSentBack = ([name, member]: [string, unknown]): boolean =>
-    stored.has(name) && (computed.includes(name) || isDeepStrictEqual(stored.get(name), member))
+    stored.has(name) &&
+    !addressing.includes(name) &&
+    (computed.includes(name) || isDeepStrictEqual(stored.get(name), member))
   const members = typeof value === 'object' && value !== null ? Object.entries(value) : []
   const changed = members.filter((member) => !isSentBack(member))
   if (members.length > 0 && changed.length === 0) {
     confirm()
-    return { body: {}, unchanged: resource }
+    return { unchanged: resource }
   }
   const body = Array.isArray(value) || members.length === 0 ? value : Object.fromEntries(changed)
   const parsed = schema.safeParse(body)

@@ -138,6 +138,47 @@ describe('changing many findings', () => {
     expect(codesOf(await bulk(tenant, path, [changed, other]))).toEqual(['conflict', 200])
   })
 
+  test('an item can be a whole finding as it was read', async () => {
+    const tenant = newTenant()
+    const opened = await openFinding(service, tenant, { external_id: 'f' })
+    await openFinding(service, tenant, { external_id: 'g' })
+    const { id, version, ...rest } = opened
+    const outdated = { ...opened, version: version - 1, reference: 'F-2020-0001' }
+    const refusals = await bulk(tenant, path, [
+      { ...opened, reference: 'F-2020-0001' },
+      { ...rest, id, title: 'Changed', reference: 'F-2020-0001' },
+      outdated,
+      { ...opened, external_id: 'h', colour: 'red', severity: 'hihg' },
+    ])
+    expect(codesOf(refusals)).toEqual([
+      'invalid_content',
+      'precondition_required',
+      'precondition_failed',
+      'invalid_content',
+    ])
+    expect(refusals.map(({ problem }) => problem?.errors?.map(({ pointer, code }) => [pointer, code]))).toEqual([
+      [['/items/0/reference', 'read_only']],
+      [['/items/1/version', 'required']],
+      undefined,
+      [
+        ['/items/3/severity', 'invalid_value'],
+        ['/items/3/colour', 'unknown'],
+      ],
+    ])
+    expect(refusals[3]?.problem?.errors?.[0]?.detail).toContain('did you mean `high`?')
+    const before = await findingsOf(tenant)
+    expect(codesOf(await bulk(tenant, path, before, 'atomic'))).toEqual([200, 200])
+    expect(await findingsOf(tenant)).toEqual(before)
+    const writer = { ...tenant, scopes: ['write:findings'] as const }
+    expect(codesOf(await bulk(writer, path, [opened]))).toEqual(['invalid_content'])
+    const titled = { ...rest, title: 'By external id', age_days: 9 }
+    expect(codesOf(await bulk(tenant, path, [{ ...before[1], title: 'By id' }, titled]))).toEqual([200, 200])
+    expect((await findingsOf(tenant)).map(({ title, status }) => [title, status])).toEqual([
+      ['By external id', 'open'],
+      ['By id', 'open'],
+    ])
+  })
+
   test('an item is a merge patch, also of nested objects, and keeps absent members', async () => {
     const tenant = newTenant()
     const response = { agreement: 'partially', text: 'In part.', responded_at: null }
@@ -357,6 +398,21 @@ describe('changing many action plans', () => {
     expect((await service.call(tenant, 'GET', `${path}/${finding.id}`)).json).toMatchObject({
       status: 'in_remediation',
     })
+  })
+
+  test('an item can be a whole plan as it was read', async () => {
+    const tenant = newTenant()
+    await openFinding(service, tenant, { external_id: 'F1' })
+    const [made] = await bulk(tenant, plans, [{ ...plan, finding: 'ext:F1', external_id: 'J-1', status: 'approved' }])
+    const read = async () => actionPlanSchema.parse((await service.call(tenant, 'GET', `${plans}/${made?.id}`)).json)
+    const before = await read()
+    const elsewhere = { ...before, finding_id: crypto.randomUUID() }
+    expect(codesOf(await bulk(tenant, plans, [elsewhere, before, { ...before, title: 'Again' }]))).toEqual([
+      'invalid_content',
+      200,
+      200,
+    ])
+    expect(await read()).toMatchObject({ title: 'Again', status: 'approved', version: before.version + 1 })
   })
 
   test('a plan with a final status accepts an item that changes nothing and rejects others', async () => {

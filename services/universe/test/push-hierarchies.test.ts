@@ -94,7 +94,7 @@ describe('pushing a hierarchy', () => {
     ['an unknown kind', { kind: 'forest' }, '/kind'],
     ['an unknown mode', { mode: 'some' }, '/mode'],
     ['a name of nothing', { name: ' ' }, '/name'],
-    ['not being the primary one', { is_primary: false }, '/is_primary'],
+    ['a word for being the primary one', { is_primary: 'no' }, '/is_primary'],
   ])('is refused with %s', async (_what, given, pointer) => {
     const answer = await push(newTenant(), small, given)
     expect(answer.status).toBe(422)
@@ -173,7 +173,8 @@ describe('pushing a hierarchy', () => {
 
   test('the first hierarchy is the primary one, until another asks to be', async () => {
     const tenant = await someHierarchy()
-    await push(tenant, small, { key: 'process', kind: 'process' })
+    const asRead = { key: 'process', kind: 'process', is_primary: false }
+    expect((await push(tenant, small, asRead)).status).toBe(200)
     const primary = async () =>
       z
         .array(hierarchySchema)
@@ -184,6 +185,7 @@ describe('pushing a hierarchy', () => {
       ['process', false],
     ])
     await push(tenant, small, { key: 'process', kind: 'process', is_primary: true })
+    await push(tenant, small, asRead)
     expect(await primary()).toEqual([
       ['legal', false],
       ['process', true],

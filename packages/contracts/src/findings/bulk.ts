@@ -89,7 +89,7 @@ const results = {
   200: { description: 'One result for each item, in the same order', schema: z.array(bulkResultSchema) },
 }
 const description =
-  'Each item changes the resource with its `id` or `external_id`, or creates a new one. Every item has its own result, and the response is 200 even if items are rejected. With `mode` `atomic`, the default, nothing is stored if an item is rejected; the valid items are then `not_applied` (424). An invalid e-mail address of an `owner` is left out with a warning; the address of a verifier or approver must be valid.'
+  'Each item changes the resource with its `id` or `external_id`, or creates a new one. It can be a whole resource as it was read. Every item has its own result, and the response is 200 even if items are rejected. With `mode` `atomic`, the default, nothing is stored if an item is rejected; the valid items are then `not_applied` (424). An invalid e-mail address of an `owner` is left out with a warning; the address of a verifier or approver must be valid.'
 
 export const bulkFindings = defineRoute({
   id: 'findings.bulk',

@@ -17,9 +17,10 @@ export const nodeStatuses = ['active', 'inactive'] as const
 export const maxNodeDepth = 32
 export const maxTreeNodes = 5000
 
+const keyRule = 'must be 1 to 64 of a-z, 0-9, _ and -, and begin with a letter or digit'
 export const hierarchyKeySchema = z
   .string()
-  .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/)
+  .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, keyRule)
   .meta({ examples: ['legal'] })
 
 /** A key that looks like an id is treated as an id. */
@@ -109,7 +110,9 @@ export const nodeAddressSchema = z
 
 /** A version number, or a day for its last version (UTC). */
 export const asOfSchema = z
-  .union([z.string().regex(/^(0|[1-9][0-9]{0,8})$/), dateSchema])
+  .union([z.string().regex(/^(0|[1-9][0-9]{0,8})$/), dateSchema], {
+    error: 'must be a version, or a calendar date such as 2026-11-21',
+  })
   .meta({ description: 'A version, or a day: the last version of that day (UTC) or before' })
 
 export const pushedNodeSchema = z
@@ -138,10 +141,9 @@ export const maxPushedNodes = 20_000
 export const pushedHierarchyFields = {
   name: line(1, 255),
   kind: z.enum(hierarchyKinds),
-  is_primary: z
-    .literal(true)
-    .optional()
-    .meta({ description: 'Makes this the primary hierarchy. The first hierarchy of a tenant is primary by default.' }),
+  is_primary: z.boolean().optional().meta({
+    description: 'True makes this the primary hierarchy, as the first one of a tenant is; false changes nothing.',
+  }),
   mode: z
     .enum(['full', 'partial'])
     .meta({ description: '`full`: nodes that are not in the push become inactive. `partial`: they stay.' }),

@@ -143,7 +143,7 @@ function makeHierarchy(
   return {
     name,
     kind,
-    ...(isPrimary ? { is_primary: true as const } : {}),
+    ...(isPrimary ? { is_primary: true } : {}),
     mode: 'full',
     nodes: nodes.map((node, index) => ({ ...node, entities: (placed[index] ?? []).slice(0, 50) })),
   }

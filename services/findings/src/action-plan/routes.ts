@@ -25,7 +25,7 @@ import { prepareWrite } from '../prepare-write.ts'
 import { ownersOfFilter } from '../universe/filter.ts'
 import { getFindingId } from '../finding/get-finding-id.ts'
 import { lockFinding } from '../finding/store.ts'
-import { actorOf, assertVersion, currentOf, entityTag, invalidContent, mayRead, requireIfMatch } from '../request.ts'
+import { actorOf, assertVersion, entityTag, invalidContent, mayRead, requireIfMatch } from '../request.ts'
 import type { Key } from '../keyset.ts'
 import {
   assertChangeable,
@@ -37,6 +37,7 @@ import {
   problemOfPlan,
   proposePlan,
 } from './change.ts'
+import { computedMembers, currentPlan } from './current.ts'
 import { type StoredPlan, planAsRead, planStub } from './rules.ts'
 import { actionPlanList, countActionPlans, findActionPlan, listActionPlans, updateActionPlan } from './store.ts'
 
@@ -119,13 +120,11 @@ export function actionPlanRoutes(
   })
 
   const currentResource = {
-    computed: ['is_overdue', 'days_overdue', 'days_late_vs_original', 'updated_at'],
+    computed: computedMembers,
     read: async (input: Pick<ContractInput<typeof updateRoute>, 'params' | 'context' | 'raw' | 'answer'>) => {
       const address = parseResourceAddress(input.params.id)
       const stored = await db.read(input.context, async (tx) => findActionPlan(tx, address))
-      const day = today()
-      const forms = { show: (plan: StoredPlan) => planAsRead(plan, day), stub: planStub, today: day }
-      return stored && currentOf(input, stored, forms)
+      return stored && currentPlan(input, stored, today())
     },
   }
   patchRoute(app, updateRoute, currentResource, async (input) => {

@@ -2,11 +2,12 @@ import {
   type ActionPlanBulkItem,
   type CreatedBy,
   type FindingBulkItem,
-  type ParsedItem,
+  actionPlanBulkItemSchema,
   bulkActionPlans,
   bulkFindings,
   createActionPlanBodySchema,
   createFindingBodySchema,
+  findingBulkItemSchema,
   maxBulkItems,
   parseResourceAddress,
 } from '@postern/contracts'
@@ -20,6 +21,8 @@ import {
   problemOfPlan,
   proposePlan,
 } from '../action-plan/change.ts'
+import { computedMembers as computedOfPlan, currentPlan } from '../action-plan/current.ts'
+import { findActionPlan } from '../action-plan/store.ts'
 import type { Deps } from '../deps.ts'
 import { prepareWrites } from '../prepare-write.ts'
 import {
@@ -29,12 +32,14 @@ import {
   moveFinding,
   problemOfFinding,
 } from '../finding/change.ts'
-import { lockFinding } from '../finding/store.ts'
+import { computedMembers as computedOfFinding, currentFinding } from '../finding/current.ts'
+import { findFinding, lockFinding } from '../finding/store.ts'
 import { brokenConstraint } from '../sql/store.ts'
-import { actorOf } from '../request.ts'
+import { actorOf, invalidContent } from '../request.ts'
 import type { ReferenceCheck } from '../reference/check.ts'
+import { type BulkItem, addressOf, parseItems } from './parse-items.ts'
 import { withUsableOwners } from './usable-owner.ts'
-import { type AppliedItem, assertItemVersion, invalidItem, requireItemVersion, runBulk, withoutNulls } from './run.ts'
+import { type AppliedItem, assertItemVersion, requireItemVersion, runBulk, withoutNulls } from './run.ts'
 
 export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'universe' | 'evidence'>): void {
   const { db, now } = deps
@@ -42,7 +47,19 @@ export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoint
   contractRoute(app, bulkFindings, async (input) => {
     const today = now().toISOString().slice(0, 10)
     const actor = actorOf(input.context)
-    const body = { mode: input.body.mode, ...withUsableOwners(input.body.items) }
+    const sent = await parseItems(
+      input.body.items,
+      { db, context: input.context },
+      {
+        schema: findingBulkItemSchema,
+        computed: computedOfFinding,
+        find: async (tx, address) => {
+          const stored = await findFinding(tx, address)
+          return stored && { ...currentFinding(input, stored, today), version: stored.version }
+        },
+      },
+    )
+    const body = { mode: input.body.mode, ...withUsableOwners(sent) }
     const good = validItems(body.items)
     const { link, assertKnown, record } = await prepareWrites(deps, input, good)
     return await runBulk(
@@ -60,7 +77,19 @@ export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoint
   contractRoute(app, bulkActionPlans, async (input) => {
     const today = now().toISOString().slice(0, 10)
     const actor = actorOf(input.context)
-    const body = { mode: input.body.mode, ...withUsableOwners(input.body.items) }
+    const sent = await parseItems(
+      input.body.items,
+      { db, context: input.context },
+      {
+        schema: actionPlanBulkItemSchema,
+        computed: computedOfPlan,
+        find: async (tx, address) => {
+          const stored = await findActionPlan(tx, address)
+          return stored && { ...currentPlan(input, stored, today), version: stored.version }
+        },
+      },
+    )
+    const body = { mode: input.body.mode, ...withUsableOwners(sent) }
     const good = validItems(body.items)
     const { link, assertKnown, record } = await prepareWrites(deps, input, good)
     return await runBulk(
@@ -79,15 +108,7 @@ export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoint
   })
 }
 
-/** Returns undefined if the item can only be new. */
-function addressOf({ id, external_id }: FindingBulkItem | ActionPlanBulkItem) {
-  if (id !== undefined) return parseResourceAddress(id)
-  return external_id === undefined || external_id === null
-    ? undefined
-    : { by: 'external-id' as const, externalId: external_id }
-}
-
-function validItems<Item>(items: readonly ParsedItem<Item>[]): Item[] {
+function validItems<Item>(items: readonly BulkItem<Item>[]): Item[] {
   return items.slice(0, maxBulkItems).flatMap((own) => (own.ok ? [own.item] : []))
 }
 
@@ -109,7 +130,7 @@ async function applyFinding(
     if (id !== undefined) throw problem('not_found')
     assertItemVersion(version, undefined)
     const body = createFindingBodySchema.safeParse(withoutNulls({ ...fields, status }))
-    if (!body.success) throw invalidItem(inputErrors(body.error, 'body', { schema: createFindingBodySchema }))
+    if (!body.success) throw invalidContent(inputErrors(body.error, 'body', { schema: createFindingBodySchema }))
     assertKnown(body.data)
     const { finding, drafts } = await documentFinding(tx, body.data, actor)
     return { isNew: true, resource: finding, drafts }
@@ -144,7 +165,7 @@ async function applyPlan(tx: Tx, item: ActionPlanBulkItem, { actor, assertKnown 
   if (named !== undefined) {
     const finding = await lockFinding(tx, parseResourceAddress(named))
     if (finding?.id !== held.finding.id) {
-      throw invalidItem([{ pointer: '/finding', code: 'fixed', detail: 'must be the finding of the action plan' }])
+      throw invalidContent([{ pointer: '/finding', code: 'fixed', detail: 'must be the finding of the action plan' }])
     }
   }
   if (isUnchanged(held.plan, patch)) return { isNew: false, resource: held.plan, drafts: [] }
@@ -157,14 +178,14 @@ type NewPlan = Omit<ActionPlanBulkItem, 'id' | 'version' | 'finding'>
 
 async function proposeItem(tx: Tx, named: string | undefined, item: NewPlan, actor: CreatedBy): Promise<AppliedItem> {
   if (named === undefined) {
-    throw invalidItem([{ pointer: '/finding', code: 'required', detail: 'is required for a new action plan' }])
+    throw invalidContent([{ pointer: '/finding', code: 'required', detail: 'is required for a new action plan' }])
   }
   const { percent_complete, status, reason, note, verified_by, evidence_refs, ...fields } = item
   const body = createActionPlanBodySchema.safeParse(withoutNulls(fields))
-  if (!body.success) throw invalidItem(inputErrors(body.error, 'body', { schema: createActionPlanBodySchema }))
+  if (!body.success) throw invalidContent(inputErrors(body.error, 'body', { schema: createActionPlanBodySchema }))
   const finding = await lockFinding(tx, parseResourceAddress(named))
   if (finding === undefined) {
-    throw invalidItem([{ pointer: '/finding', code: 'unknown', detail: 'must be the address of a finding' }])
+    throw invalidContent([{ pointer: '/finding', code: 'unknown', detail: 'must be the address of a finding' }])
   }
   const made = await proposePlan(tx, finding, body.data, actor)
   const patch = { percent_complete, status, reason, note, verified_by, evidence_refs }

@@ -1,21 +1,20 @@
 import {
   type BulkMode,
   type BulkResult,
-  type InputError,
-  type ParsedItem,
   type ProblemCode,
   type ResourceAddress,
   maxBulkItems,
   problemDocument,
   problemTypes,
 } from '@postern/contracts'
-import { ProblemError, type RequestInfo, inputErrors, problem } from '@postern/service-kit'
+import { ProblemError, type RequestInfo, problem } from '@postern/service-kit'
 import type { TenantDb, Tx } from '@postern/tenant-db'
 import { mergePatch } from '../merge-patch.ts'
 import { entityTag } from '../request.ts'
 import { NoFreeNumberError } from '../reference/store.ts'
 import type { Recorder } from '../tracker-log/record.ts'
 import type { LogDraft } from '../tracker-log/rules.ts'
+import type { BulkItem } from './parse-items.ts'
 import { runWithSavepoint, lockAll } from './store.ts'
 import type { BulkWarnings } from './usable-owner.ts'
 
@@ -39,7 +38,7 @@ export interface BulkKind<Item> {
 
 export interface BulkRequest<Item> {
   readonly mode: BulkMode
-  readonly items: readonly ParsedItem<Item>[]
+  readonly items: readonly BulkItem<Item>[]
   readonly warnings: ReadonlyMap<number, BulkWarnings>
 }
 
@@ -73,7 +72,7 @@ export async function runBulk<Item>(
       const drafts: LogDraft[] = []
       for (const [index, parsed] of items.entries()) {
         if (!parsed.ok) {
-          results.push(refusal(index, invalidItem(inputErrors(parsed.error, 'body'))))
+          results.push(refusal(index, parsed.problem))
           continue
         }
         try {
@@ -99,11 +98,14 @@ export async function runBulk<Item>(
     })
     .catch((error: unknown) => {
       if (!(error instanceof NothingAppliedError)) throw error
-      return error.results.map((result) =>
-        result.problem === undefined ? refusal(result.index, problem('not_applied')) : result,
-      )
+      return error.results.map((result) => (result.problem === undefined ? refusal(result.index, notApplied) : result))
     })
 }
+
+const notApplied = problem('not_applied', {
+  detail:
+    'Another item was rejected, so nothing was stored. Correct it and send all again, or use `mode` `best_effort`.',
+})
 
 class NothingAppliedError extends Error {
   readonly results: readonly BulkResult[]
@@ -112,10 +114,6 @@ class NothingAppliedError extends Error {
     super('an item of an atomic request was refused')
     this.results = results
   }
-}
-
-export function invalidItem(errors: readonly InputError[]): ProblemError {
-  return problem('invalid_content', { errors })
 }
 
 function resultOf(index: number, { isNew, resource }: AppliedItem, today: string): BulkResult {

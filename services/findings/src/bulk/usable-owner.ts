@@ -1,4 +1,5 @@
-import { type BulkResult, type ParsedItem, type PersonPatch, addressAsName, isEmailAddress } from '@postern/contracts'
+import { type BulkResult, type PersonPatch, addressAsName, isEmailAddress } from '@postern/contracts'
+import type { BulkItem } from './parse-items.ts'
 
 export type BulkWarnings = NonNullable<BulkResult['warnings']>
 
@@ -8,10 +9,10 @@ interface OwnedItem {
 
 /** If an owner has no other member, the address becomes the name. */
 export function withUsableOwners<Item extends OwnedItem>(
-  sent: readonly ParsedItem<Item>[],
-): { readonly items: readonly ParsedItem<Item>[]; readonly warnings: ReadonlyMap<number, BulkWarnings> } {
+  sent: readonly BulkItem<Item>[],
+): { readonly items: readonly BulkItem<Item>[]; readonly warnings: ReadonlyMap<number, BulkWarnings> } {
   const warnings = new Map<number, BulkWarnings>()
-  const items = sent.map((own, index): ParsedItem<Item> => {
+  const items = sent.map((own, index): BulkItem<Item> => {
     const email = own.ok ? own.item.owner?.email : undefined
     if (!own.ok || typeof email !== 'string' || isEmailAddress(email)) return own
     const { owner, change } = cleanOwner({ ...own.item.owner, email })

@@ -28,10 +28,11 @@ import type { Tx } from '@postern/tenant-db'
 import { findFeedMark, findUpdatedSince } from '../updated-since/store.ts'
 import type { Deps } from '../deps.ts'
 import { prepareWrite } from '../prepare-write.ts'
-import { actorOf, assertVersion, currentOf, entityTag, mayRead, requireIfMatch } from '../request.ts'
+import { actorOf, assertVersion, entityTag, mayRead, requireIfMatch } from '../request.ts'
 import { describeMoves } from '../transitions.ts'
 import { entitiesOfFilter, ownersOfFilter } from '../universe/filter.ts'
 import { changeFinding, documentFinding, moveFinding, problemOfFinding } from './change.ts'
+import { computedMembers, currentFinding } from './current.ts'
 import { expand } from './expand.ts'
 import { possibleRepeats, suggestedSeverity } from './repeat/rules.ts'
 import { listRepeatCandidates } from './repeat/store.ts'
@@ -159,12 +160,10 @@ export function findingRoutes(
   })
 
   const currentResource = {
-    computed: ['age_days', 'is_overdue', 'is_acceptance_expired', 'updated_at'],
+    computed: computedMembers,
     read: async (input: Pick<ContractInput<typeof updateRoute>, 'params' | 'context' | 'raw' | 'answer'>) => {
       const stored = await db.read(input.context, async (tx) => findFinding(tx, parseResourceAddress(input.params.id)))
-      const day = today()
-      const forms = { show: (finding: StoredFinding) => asRead(finding, day), stub: asStub, today: day }
-      return stored && currentOf(input, stored, forms)
+      return stored && currentFinding(input, stored, today())
     },
   }
   patchRoute(app, updateRoute, currentResource, async (input) => {
