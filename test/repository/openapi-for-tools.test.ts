@@ -209,6 +209,10 @@ describe('the published OpenAPI document', () => {
     expect(Buffer.byteLength(JSON.stringify(published))).toBeLessThanOrEqual(700_000)
   })
 
+  test('has no line separator and no control of direction, which generated code cannot contain', () => {
+    expect(JSON.stringify(published)).not.toMatch(/[\u2028-\u202e\u2066-\u2069]/)
+  })
+
   test('has the operations of the exact one, each with an id of its own', () => {
     expect(operationsOf(published).map(([name]) => name)).toEqual(operationsOf(exact).map(([name]) => name))
     const ids = operationsOf(published).map(([, { operationId }]) => operationId)

@@ -70,6 +70,7 @@ describe('a line of text is rejected', () => {
     'a\u2028b',
     'a\u202eb',
     'a\u2066b',
+    'a\u206ab',
     'a\ud800',
     'x'.repeat(11),
   ])('%j', (value) => {
@@ -77,7 +78,7 @@ describe('a line of text is rejected', () => {
   })
 
   test('accepts and trims other lines', () => {
-    expect(line(1, 10).parse('  Zoë ✓ 木 ')).toBe('Zoë ✓ 木')
+    expect(line(1, 12).parse('  Zoë\u2027\u202f✓ 木 ')).toBe('Zoë\u2027\u202f✓ 木')
   })
 })
 

@@ -58,7 +58,7 @@ function plainLine(min: number, max: number) {
     .string()
     .min(min)
     .max(max)
-    .regex(/^[^\p{Cc}\p{Cs}\u2028\u2029\u202a-\u202e\u2066-\u2069]*$/u, 'must not contain control characters')
+    .regex(/^(?:[^\p{Cc}\p{Cs}\u2027-\u202f\u2065-\u206a]|[\u2027\u202f])*$/u, 'must not contain control characters')
 }
 
 /** One line of text: trimmed, without control characters. */
@@ -70,12 +70,13 @@ export function line(min: number, max: number) {
     .meta({ minLength: min, maxLength: max, pattern: linePattern(min) })
 }
 
-const lineSeparators = '\u2028\u2029'
-const controls = String.raw`\x00-\x1f\x7f-\x9f` + `${lineSeparators}\u202a-\u202e\u2066-\u2069`
+// Ranges end beside line separators and bidirectional controls, which the code of a generated client must not contain.
+const controls = String.raw`\x00-\x1f\x7f-\x9f` + '\u2027-\u202f\u2065-\u206a'
+const brokenSpace = '[^\\S \\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]'
 
 /** The pattern of `line` before trimming, for regular expressions of any language. */
 function linePattern(min: number): string {
-  const said = String.raw`[^${controls}\s][^${controls}]*(?:[\t-\r${lineSeparators}]\s*)?`
+  const said = `(?:[^${controls}\\s]|\u2027)(?:[^${controls}]|[\u2027\u202f])*(?:${brokenSpace}\\s*)?`
   return min === 0 ? `^\\s*(?:${said})?$` : `^\\s*${said}$`
 }
 
@@ -230,7 +231,9 @@ const externalAddresses = [
 
 /** `ext64:` carries external ids with characters that a path cannot contain. */
 export const resourceAddressSchema = z
-  .union([uuidSchema, z.string().regex(/^ref:[A-Z]{1,4}-[0-9A-Z.-]{1,40}$/), ...externalAddresses])
+  .union([uuidSchema, z.string().regex(/^ref:[A-Z]{1,4}-[0-9A-Z.-]{1,40}$/), ...externalAddresses], {
+    error: 'must be an id, `ref:` and a reference, or `ext:` and an external id',
+  })
   .meta({
     description:
       'An id, `ref:` and a reference, or `ext:` and an external id. `ext64:` and the external id in base64url (RFC 4648 §5, no padding) for one with `/`, `\\`, `%` or `;`',
@@ -244,7 +247,8 @@ export const listedAddressPattern: string = [
   'ext64:[A-Za-z0-9_-]{2,1020}',
 ].join('|')
 
-export const unnumberedAddressSchema = z.union([uuidSchema, ...externalAddresses]).meta({
+const unnumberedAddress = { error: 'must be an id, or `ext:` and an external id' }
+export const unnumberedAddressSchema = z.union([uuidSchema, ...externalAddresses], unnumberedAddress).meta({
   description:
     'An id, or `ext:` and an external id. `ext64:` and the external id in base64url (RFC 4648 §5, no padding) for one with `/`, `\\`, `%` or `;`',
 })

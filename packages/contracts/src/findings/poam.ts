@@ -75,7 +75,7 @@ export const poamMetadataSchema = z
     title: markupLine,
     'last-modified': moment,
     version: word,
-    'oscal-version': z.literal(oscalVersion),
+    'oscal-version': z.literal(oscalVersion).meta({ id: 'OscalVersion' }),
     roles: nonEmptyList(z.strictObject({ id: token, title: markupLine })),
     parties: nonEmptyList(poamPartySchema),
     remarks: markup.optional(),
@@ -123,14 +123,9 @@ export const poamResponseSchema = z
   .meta({ id: 'OscalResponse', description: 'A recommendation, or an action plan with its due date as a milestone' })
 export type PoamResponse = z.infer<typeof poamResponseSchema>
 
-const riskStatus = z.enum([
-  'open',
-  'investigating',
-  'remediating',
-  'deviation-requested',
-  'deviation-approved',
-  'closed',
-])
+const riskStatus = z
+  .enum(['open', 'investigating', 'remediating', 'deviation-requested', 'deviation-approved', 'closed'])
+  .meta({ id: 'OscalRiskStatus' })
 export type PoamRiskStatus = z.infer<typeof riskStatus>
 
 export const poamLogEntrySchema = z

@@ -5,10 +5,9 @@ export type SharedParameters = Map<string, Json>
 
 /** A list becomes an array, an address a text. Tools that fill in examples leave optional ones out (`x-disabled`). */
 export function simplifyParameter(parameter: Json, how: SimplifyOptions): Json {
-  const { example, ...rest } = withSimpleSchema(parameter, how)
-  if (example === undefined || rest['required'] === true)
-    return { ...rest, ...(example === undefined ? {} : { example }) }
-  return { ...rest, examples: { sample: { value: example, 'x-disabled': true } } }
+  const { example, required, ...rest } = withSimpleSchema(parameter, how)
+  if (required === true) return { ...rest, required, ...(example === undefined ? {} : { example }) }
+  return example === undefined ? rest : { ...rest, examples: { sample: { value: example, 'x-disabled': true } } }
 }
 
 function withSimpleSchema(parameter: Json, how: SimplifyOptions): Json {

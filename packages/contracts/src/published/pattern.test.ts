@@ -7,6 +7,7 @@ test.each([
   ['^[^[(]+$', String.raw`^[^\[(]+$`],
   [String.raw`^\[[a-z]$`, String.raw`^\[[a-z]$`],
   ['^(?:a|b){1,3}$', '^(?:a|b){1,3}$'],
+  [String.raw`^\/[^/]\\/$`, String.raw`^/[^/]\\/$`],
 ])('%s becomes a pattern for every language', (pattern, portable) => {
   expect(portablePattern(pattern)).toBe(portable)
 })

@@ -8,6 +8,8 @@ const mostRepeats = 1000
 export function portablePattern(pattern: string): string | undefined {
   if (!pattern.startsWith('^') || !pattern.endsWith('$')) return undefined
   const portable = escapeBrackets(pattern)
+    // Tools escape a slash again where their language needs it.
+    .replaceAll(/\\(.)/gs, (pair, character) => (character === '/' ? '/' : pair))
     .replaceAll(String.raw`\p{Cc}`, control)
     // Texts in JSON have no lone surrogates.
     .replaceAll(String.raw`\p{Cs}`, '')
