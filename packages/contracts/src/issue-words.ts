@@ -24,7 +24,10 @@ export function wordsOf(issue: z.core.$ZodIssue): string {
     case 'unrecognized_keys':
       return `must not have ${[...issue.keys.join(', ')].slice(0, maxNamed).join('')}`
     case 'invalid_key':
-      return 'is not an allowed member name'
+      return `is not an allowed name${issue.issues
+        .slice(0, 1)
+        .map((own) => `: it ${wordsOf(own)}`)
+        .join('')}`
     case 'invalid_element':
       return 'has a value that is not allowed'
     case 'not_multiple_of':

@@ -5,7 +5,7 @@ import { type ProblemError, problem } from './problem.ts'
 
 export function unreadableDigestProblem(header: 'Content-Digest' | 'Repr-Digest', reason: string): ProblemError {
   return problem('bad_request', {
-    detail: `The ${header} header cannot be checked.`,
+    detail: `\`${header}\` ${reason}.`,
     errors: [{ parameter: header, code: 'invalid', detail: reason }],
   })
 }

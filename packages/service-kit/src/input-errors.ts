@@ -1,6 +1,14 @@
 import { type InputError, wordsOf } from '@postern/contracts'
 import type { z } from 'zod'
-import { hintForField, hintForParameter, hintForWord, namesAt } from './likely-meant.ts'
+import {
+  computedFields,
+  hintForField,
+  hintForObject,
+  hintForParameter,
+  hintForWord,
+  memberOf,
+  namesAt,
+} from './likely-meant.ts'
 
 const maxErrors = 50
 
@@ -29,13 +37,22 @@ function fromIssue(
   if (issue.code === 'unrecognized_keys') {
     const what = where === 'body' ? 'is not a field of this resource' : 'is not a parameter of this operation'
     const known = namesAt(schema, issue.path)
-    return issue.keys.map((key) => ({
-      ...locate([...issue.path, key], where),
-      code: 'unknown',
-      detail: `${what}${where === 'body' ? hintForField(key, known, path) : hintForParameter(key, known)}`,
-    }))
+    const within = issue.path.reduce(memberOf, value)
+    return issue.keys.map((key) => {
+      if (where === 'body' && computedFields.has(key) && !known.includes(key)) {
+        return { ...locate([...issue.path, key], where), code: 'unknown', detail: 'is set by Postern: leave it out' }
+      }
+      const field = { value: memberOf(within, key), path }
+      const hint = where === 'body' ? hintForField(key, known, field) : hintForParameter(key, known)
+      const isUnlike = hint === '' && issue.keys.length === 1 && known.length > 0
+      const all = isUnlike ? `; the ${where === 'body' ? 'fields' : 'parameters'} are ${known.join(', ')}` : ''
+      return { ...locate([...issue.path, key], where), code: 'unknown', detail: `${what}${hint}${all}` }
+    })
   }
-  const hint = where === 'parameter' && hasLostPlus(issue, value) ? `; ${howToWritePlus}` : hintForWord(issue, value)
+  const hint =
+    where === 'parameter' && hasLostPlus(issue, value)
+      ? `; ${howToWritePlus}`
+      : hintForWord(issue, value) + hintForObject(issue, schema)
   return [{ ...locate(issue.path, where), code: codeOf(issue), detail: `${wordsOf(issue)}${hint}` }]
 }
 

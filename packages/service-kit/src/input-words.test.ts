@@ -217,7 +217,14 @@ test('an unknown name or word is compared with those that are known', () => {
   expect(said({ rows: [{ externalID: 'x' }] })).toEqual([
     'is not a field of this resource; did you mean `external_id`?',
   ])
-  expect(said({ unlike: 'x' })).toEqual(['is not a field of this resource'])
+  expect(said({ unlike: 'x' })).toEqual([
+    'is not a field of this resource; the fields are title, owner, rows, severity',
+  ])
+  expect(said({ id: 'x' })).toEqual(['is set by Postern: leave it out'])
+  expect(said({ data: { title: 'x' } })).toEqual([
+    'is not a field of this resource; send its fields without `data` around them',
+  ])
+  expect(said({ owner: 'x' })).toEqual(['must be an object with person_id'])
   expect(said({ severity: 'High' })).toEqual(['must be one of critical, high; did you mean `high`?'])
   expect(said({ severity: 3 })).toEqual(['must be one of critical, high'])
 })
@@ -231,7 +238,10 @@ test('an unknown parameter for pages is told how to read them', () => {
       : inputErrors(error, 'parameter', { value, schema: query }).map(({ detail }) => detail)
   }
   expect(said({ page: '2' })[0]).toContain('the header `Link` has the address of the next page')
-  expect(said({ per_page: '2' })[0]).toContain('did you mean `limit`?')
+  for (const name of ['per_page', '$top', 'page[size]', 'filter[limit]', 'amp;limit']) {
+    expect(said({ [name]: '2' })[0]).toContain('did you mean `limit`?')
+  }
+  expect(said({ colour: '2' })[0]).toMatch(/; the parameters are cursor, limit$/)
 })
 
 test('a field with a path of its own is told where to change it', () => {

@@ -33,7 +33,7 @@ export function assertMove<Status extends string, Situation>(
   if (unmet.length === 0) return
   const errors = unmet.map(errorOf)
   throw problem('invalid_transition', {
-    detail: `The status cannot become ${to} yet. See \`errors\` for what is missing.`,
+    detail: `The status cannot become ${to} yet. ${sentencesOfNeeds(unmet)}`,
     allowed,
     errors,
   })
@@ -56,6 +56,17 @@ export function describeMoves<Status extends string, Situation>(
       }
     }),
   }
+}
+
+const mostSaid = 3
+
+function sentencesOfNeeds(needs: readonly Pick<Need<never>, 'detail' | 'member'>[]): string {
+  const said = needs
+    .slice(0, mostSaid)
+    .map(({ member, detail }) =>
+      member === undefined ? detail : `\`${member}\` ${detail}${detail.endsWith('.') ? '' : '.'}`,
+    )
+  return [...said, ...(needs.length > mostSaid ? ['See `errors` for the others.'] : [])].join(' ')
 }
 
 function errorOf<Situation>({ code, detail, member }: Need<Situation>): InputError {

@@ -6,7 +6,7 @@ import type { Exchange } from './exchange.ts'
 import type { RateLimit } from './limit/rate-limit.ts'
 import { type Refusal, refusal } from './refusal.ts'
 import type { Usage } from './usage.ts'
-import { suggestPath } from './authorize/suggest-path.ts'
+import { findCreation, suggestPath } from './authorize/suggest-path.ts'
 
 export type AuthorizeRequest = (exchange: Exchange, principal: Principal | undefined) => Refusal | undefined
 
@@ -38,7 +38,7 @@ function judge(exchange: Exchange, principal: Principal): Refusal | undefined {
     case 'method': {
       const allowed = match.allowed.join(', ')
       return refusal('method_not_allowed', {
-        detail: `This resource supports ${allowed}.`,
+        detail: `This resource supports ${allowed}.${creationOf(exchange)}`,
         headers: ['allow', allowed],
       })
     }
@@ -58,6 +58,11 @@ function judge(exchange: Exchange, principal: Principal): Refusal | undefined {
 /** RFC 8631: where clients find the description of the API. */
 function descriptionLinks({ basePath }: Exchange): string[] {
   return ['link', `<${basePath}/api/v1/openapi.json>; rel="service-desc", <${basePath}/docs>; rel="service-doc"`]
+}
+
+function creationOf({ request, target, basePath }: Exchange): string {
+  const path = request.method === 'POST' ? findCreation(target) : undefined
+  return path === undefined ? '' : ` Create with POST ${basePath}${path}.`
 }
 
 function noSuchPath({ target, basePath }: Exchange): string {

@@ -56,7 +56,7 @@ export const managementResponseSchema = z
   })
   .refine((response) => response.agreement !== 'disagree' || (response.text ?? '').trim() !== '', {
     path: ['text'],
-    message: 'a disagreement needs its reasons',
+    message: 'is required with the agreement `disagree`: give the reasons',
   })
   .meta({
     id: 'ManagementResponse',
@@ -232,7 +232,7 @@ export type UpdateFinding = z.output<typeof updateFindingBodySchema>
 export const evidenceRefSchema = z
   .strictObject({
     evidence_id: uuidSchema,
-    sha256: z.string().regex(/^[0-9a-f]{64}$/),
+    sha256: z.string().regex(/^[0-9a-f]{64}$/, 'must be 64 hexadecimal digits in lower case'),
     size: z.int().min(1),
   })
   .meta({

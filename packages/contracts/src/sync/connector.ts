@@ -9,7 +9,7 @@ export const missingPolicies = ['ignore', 'flag', 'deactivate'] as const
 
 export const connectorKeySchema = z
   .string()
-  .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/)
+  .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, 'must be 1 to 64 of a-z, 0-9, _ and -, and begin with a letter or digit')
   .meta({ examples: ['hr-nightly'] })
 
 const transformSchema = z.discriminatedUnion('kind', [

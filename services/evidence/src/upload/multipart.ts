@@ -33,7 +33,7 @@ export async function readMultipart(
 ): Promise<void> {
   if (!(body instanceof Readable)) throw refusalProblem({ why: 'empty' })
   const boundary = findBoundary(contentType)
-  if (boundary === undefined) throw malformedProblem(undefined)
+  if (boundary === undefined) throw malformedProblem(undefined, noBoundary)
   const parser = openParser(boundary)
   // The parser may be several small parts ahead.
   let turn: Promise<void> = Promise.resolve()
@@ -168,6 +168,8 @@ function multipartFault(reason: string): Error {
 function metadataTooLargeProblem(): Error {
   return problem('content_too_large', { detail: `The metadata may have at most ${maxMetadataBytes} bytes.` })
 }
+
+const noBoundary = 'The Content-Type has no usable `boundary`. Let the HTTP client set this header.'
 
 function malformedProblem(cause: unknown, detail = 'The body is not multipart/form-data (RFC 7578).'): Error {
   return problem('bad_request', { detail, errors: [bodyError('is not multipart/form-data')], cause })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { suggestPath } from './suggest-path.ts'
+import { findCreation, suggestPath } from './suggest-path.ts'
 
 test.each([
   ['/findings', '/api/v1/findings'],
@@ -25,4 +25,9 @@ test.each([
   '/api/v1/%2e%2e',
 ])('%s is like no path', (target) => {
   expect(suggestPath(target)).toBeUndefined()
+})
+
+test('a list of what belongs to another resource has the path that creates it', () => {
+  expect(findCreation('/api/v1/action-plans?limit=1')).toBe('/api/v1/findings/{id}/action-plans')
+  expect(findCreation('/api/v1/entities')).toBeUndefined()
 })

@@ -46,3 +46,13 @@ function countDifferences(given: readonly string[], segments: readonly string[])
   }
   return differences
 }
+
+/** Returns the path that creates what a list has: a resource that belongs to another one is created below it. */
+export function findCreation(target: string): string | undefined {
+  const [path = ''] = target.split('?', 1)
+  const ending = `/:id${path.slice(path.lastIndexOf('/'))}`
+  const creation = routeTable.find(
+    (route) => route.method === 'POST' && 201 in route.answers && route.path.endsWith(ending),
+  )
+  return creation?.path.replace(':id', '{id}')
+}
