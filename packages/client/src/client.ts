@@ -1,4 +1,5 @@
 import type { Whoami } from '@postern/contracts'
+import { type AuditEvents, openAuditEvents } from './audit-events.ts'
 import { type CallOptions, type ConnectionOptions, connect } from './connection.ts'
 import { type Custody, openCustody } from './custody.ts'
 import { type Evidence, openEvidence } from './evidence.ts'
@@ -45,6 +46,8 @@ export interface PosternClient {
   readonly sync: Sync
   /** Needs the access token of an administrator. */
   readonly keys: Keys
+  /** Needs the access token of an auditor or a machine. */
+  readonly auditEvents: AuditEvents
   /** Needs the access token of an administrator. */
   readonly custody: Custody
   /** Needs the access token of an administrator. */
@@ -69,6 +72,7 @@ export function createPosternClient(options: ConnectionOptions): PosternClient {
     evidence: openEvidence(connection),
     sync: openSync(connection),
     keys: openKeys(connection),
+    auditEvents: openAuditEvents(connection),
     custody: openCustody(connection),
     webhooks: openWebhooks(connection),
     whoami: async (callOptions = {}) => await connection.call('whoami', callOptions),

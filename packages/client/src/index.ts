@@ -1,3 +1,4 @@
+export type { AuditEvents } from './audit-events.ts'
 export type { PosternClient } from './client.ts'
 export { createPosternClient } from './client.ts'
 export { connect } from './connection.ts'

@@ -106,6 +106,7 @@ export const operations = {
   listWebhookDeliveries: ['GET', '/api/v1/webhooks/:id/deliveries'],
   sendWebhook: ['POST', '/api/v1/webhooks/:id/deliveries'],
 
+  listAuditEvents: ['GET', '/api/v1/audit-events'],
   createApiKey: ['POST', '/api/v1/api-keys'],
   listApiKeys: ['GET', '/api/v1/api-keys'],
   getApiKey: ['GET', '/api/v1/api-keys/:id'],

@@ -27,7 +27,7 @@ const ownParameters: ReadonlySet<string> = new Set([
 ])
 
 /** Operations whose methods are written by hand, but whose parameters have a type. */
-const otherOperations = ['uploadEvidence']
+const otherOperations = ['uploadEvidence', 'startRun']
 
 interface Method {
   readonly name: string

@@ -52,7 +52,7 @@ export const resources: Readonly<Record<string, Readonly<Record<string, string>>
   },
   TestProcedures: { list: 'listTestProcedures', get: 'getTestProcedure' },
   People: { list: 'listPeople', get: 'getPerson' },
-  Connectors: {
+  ConnectorOperations: {
     list: 'listConnectors',
     get: 'getConnector',
     create: 'createConnector',
@@ -60,7 +60,7 @@ export const resources: Readonly<Record<string, Readonly<Record<string, string>>
     delete: 'deleteConnector',
     missing: 'listMissingRows',
   },
-  Runs: {
+  RunOperations: {
     list: 'listRuns',
     get: 'getRun',
     changes: 'listRunChanges',

@@ -13,6 +13,7 @@ from ._base import AsyncConnection, Connection, _Authorization, call
 from ._changes import AsyncChanges, Changes
 from ._evidence import AsyncEvidence, Evidence
 from ._exchange import RetryPolicy
+from ._runs import AsyncConnectors, AsyncRuns, Connectors, Runs
 
 _key_pattern = re.compile(r"postern_[0-9A-Za-z]{49}")
 _token_pattern = re.compile(r"[A-Za-z0-9._~+/-]+=*")
@@ -78,8 +79,8 @@ class Client(_Named):
         self.hierarchies = operations.Hierarchies(connection)
         self.test_procedures = operations.TestProcedures(connection)
         self.people = operations.People(connection)
-        self.connectors = operations.Connectors(connection)
-        self.runs = operations.Runs(connection)
+        self.connectors = Connectors(connection)
+        self.runs = Runs(connection)
         self.push = operations.Pushes(connection)
         self.evidence = Evidence(connection)
 
@@ -128,8 +129,8 @@ class AsyncClient(_Named):
         self.hierarchies = operations.AsyncHierarchies(connection)
         self.test_procedures = operations.AsyncTestProcedures(connection)
         self.people = operations.AsyncPeople(connection)
-        self.connectors = operations.AsyncConnectors(connection)
-        self.runs = operations.AsyncRuns(connection)
+        self.connectors = AsyncConnectors(connection)
+        self.runs = AsyncRuns(connection)
         self.push = operations.AsyncPushes(connection)
         self.evidence = AsyncEvidence(connection)
 

@@ -378,6 +378,12 @@ class UploadEvidenceQuery(TypedDict, total=False):
     description: str
 
 
+class StartRunQuery(TypedDict, total=False):
+    mode: Literal["dry_run", "apply"]
+    override_safety: bool | Literal["true", "false"]
+    reason: str
+
+
 class Findings(Resource):
     def list(
         self,
@@ -1148,7 +1154,7 @@ class AsyncPeople(AsyncResource):
         return await self._call("GET", "/api/v1/people/{id}", {"id": id}, query=query)
 
 
-class Connectors(Resource):
+class ConnectorOperations(Resource):
     def list(
         self,
         **query: Unpack[ListConnectorsQuery],
@@ -1206,7 +1212,7 @@ class Connectors(Resource):
         return self._edit("/api/v1/connectors/{id}", id, change)
 
 
-class AsyncConnectors(AsyncResource):
+class AsyncConnectorOperations(AsyncResource):
     def list(
         self,
         **query: Unpack[ListConnectorsQuery],
@@ -1264,7 +1270,7 @@ class AsyncConnectors(AsyncResource):
         return await self._edit("/api/v1/connectors/{id}", id, change)
 
 
-class Runs(Resource):
+class RunOperations(Resource):
     def list(
         self,
         **query: Unpack[ListRunsQuery],
@@ -1325,7 +1331,7 @@ class Runs(Resource):
         return self._call("POST", "/api/v1/sync-runs/{id}/rollback", {"id": id}, body=body, idempotency_key=idempotency_key)
 
 
-class AsyncRuns(AsyncResource):
+class AsyncRunOperations(AsyncResource):
     def list(
         self,
         **query: Unpack[ListRunsQuery],

@@ -1527,7 +1527,7 @@ OscalMetadata = TypedDict("OscalMetadata", {
     "title": "str",
     "last-modified": "str",
     "version": "str",
-    "oscal-version": "Literal[\"1.2.0\"]",
+    "oscal-version": "OscalVersion",
     "roles": "List[OscalMetadataRolesItem]",
     "parties": "List[OscalParty]",
     "remarks": "str",
@@ -1689,7 +1689,7 @@ OscalRisk = TypedDict("OscalRisk", {
     "description": "str",
     "statement": "str",
     "props": "List[OscalProperty]",
-    "status": "Literal[\"open\", \"investigating\", \"remediating\", \"deviation-requested\", \"deviation-approved\", \"closed\"]",
+    "status": "OscalRiskStatus",
     "characterizations": "List[OscalRiskCharacterizationsItem]",
     "deadline": "str",
     "remediations": "List[OscalResponse]",
@@ -1709,7 +1709,7 @@ OscalRiskLogEntry = TypedDict("OscalRiskLogEntry", {
     "description": "str",
     "start": "str",
     "props": "List[OscalProperty]",
-    "status-change": "Literal[\"open\", \"investigating\", \"remediating\", \"deviation-requested\", \"deviation-approved\", \"closed\"]",
+    "status-change": "OscalRiskStatus",
     "related-responses": "List[OscalRiskLogEntryRelatedResponsesItem]",
 }, total=False)
 
@@ -2325,5 +2325,7 @@ CustomFieldsInput = Dict[str, str | float | bool | None]
 FindingsSummary = List[FindingsSummaryValueItem]
 JsonValue = Any
 KeyOwnerChoice = KeyOwnerChoiceValue | KeyOwnerChoiceValue2
+OscalRiskStatus = Literal["open", "investigating", "remediating", "deviation-requested", "deviation-approved", "closed"]
+OscalVersion = Literal["1.2.0"]
 RecommendationDecision = Literal["accepted", "partially_accepted", "rejected"]
 WebhookEvents = List[Literal["*", "key.*", "finding.*", "action_plan.*", "evidence.*", "sync_run.*", "audit.*", "key.created", "key.rotated", "key.changed", "key.expiring", "key.expired", "key.revoked", "key.leaked", "key.used_from_new_address", "key.used_after_revocation", "finding.created", "finding.updated", "finding.became_overdue", "action_plan.created", "action_plan.updated", "action_plan.became_overdue", "evidence.uploaded", "evidence.quarantined", "sync_run.finished", "sync_run.needs_approval", "audit.key", "audit.key_policy", "audit.evidence", "audit.connector", "audit.webhook", "audit.directory", "audit.tenant", "audit.sign_in", "webhook.paused"]]
