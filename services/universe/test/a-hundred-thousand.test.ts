@@ -181,14 +181,18 @@ describe('over 100,000 entities and nodes, under row security', () => {
     [
       'the first page of a subtree',
       async (tx: Tx) =>
-        await listEntities(tx, { filter: { within: { top, below: false, depth: undefined } }, sort: 'tree', ...page }),
+        await listEntities(tx, {
+          filter: { within: { top, excludesTop: false, depth: undefined } },
+          sort: 'tree',
+          ...page,
+        }),
       'entity_path_unique',
     ],
     [
       'a page amid a subtree',
       async (tx: Tx) =>
         await listEntities(tx, {
-          filter: { within: { top, below: false, depth: undefined } },
+          filter: { within: { top, excludesTop: false, depth: undefined } },
           sort: 'tree',
           after: { value: '0000000300000017000000e0', tie: 1 },
           limit: 101,
@@ -209,7 +213,7 @@ describe('over 100,000 entities and nodes, under row security', () => {
       'two levels of entities below one that is far down the order',
       async (tx: Tx) =>
         await listEntities(tx, {
-          filter: { within: { top: { by: 'external-id', externalId: 'e9' }, below: true, depth: 2 } },
+          filter: { within: { top: { by: 'external-id', externalId: 'e9' }, excludesTop: true, depth: 2 } },
           sort: 'tree',
           ...page,
         }),

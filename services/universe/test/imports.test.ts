@@ -114,13 +114,13 @@ describe('a run of a connector', () => {
     expect([plan.valid, plan.invalid, applied.applied]).toEqual([1, 5, 1])
     const errors = await imports.errors(connector, run, false)
     expect(errors.map(({ row: at, key, code, message }) => [at, key, code, message.slice(0, 14)])).toEqual([
-      [3, 'A', 'duplicate', 'is the key of '],
-      [4, 'B', 'unknown_parent', 'is the key of '],
+      [3, 'A', 'duplicate', 'is already the'],
+      [4, 'B', 'unknown_parent', 'names no valid'],
       [5, 'C', 'cycle', 'would put this'],
       [6, 'D', 'cycle', 'would put this'],
-      [7, 'E', 'unknown_parent', 'is the key of '],
+      [7, 'E', 'unknown_parent', 'names no valid'],
     ])
-    expect(errors[0]?.message).toBe('is the key of row 2 already')
+    expect(errors[0]?.message).toBe('is already the key of row 2')
   })
 
   test('reads its source again if a row repeats the key of an unchanged one', async () => {

@@ -1,10 +1,10 @@
 import { isTooLarge } from '@postern/service-kit'
 
-/** Of one statement; an answer has at most twice as many bytes. */
-const mostBytes = 16 * 1024 * 1024
-/** With the longest rows they have about 30 MB. */
+/** The limit of one statement. An answer has at most twice as many bytes. */
+const maxBytes = 16 * 1024 * 1024
+/** The longest rows of so many keys have about 30 MB. */
 const firstKeys = 250
-const more = 8
+const growth = 8
 
 export interface Part {
   readonly rows: readonly string[]
@@ -19,16 +19,16 @@ export async function readPart(
   const rows: string[] = []
   let [reached, bytes, count] = [0, 0, firstKeys]
   let isLong = false
-  while (reached < keys.length && bytes < mostBytes / 2) {
+  while (reached < keys.length && bytes < maxBytes / 2) {
     const some = keys.slice(reached, reached + count)
     try {
-      const found = await list(some, mostBytes)
+      const found = await list(some, maxBytes)
       for (const text of found) {
         rows.push(text)
         bytes += text.length
       }
       reached += some.length
-      count = some.length * (isLong ? 1 : more)
+      count = some.length * (isLong ? 1 : growth)
     } catch (error) {
       if (!isTooLarge(error) || some.length === 1) throw error
       if (reached > 0) break

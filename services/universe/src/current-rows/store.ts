@@ -3,7 +3,7 @@ import { type Tx, statement } from '@postern/tenant-db'
 import { readByIndexes } from '../list/store.ts'
 
 /**
- * JSON text (`rows` of CurrentRowsAnswer), without unknown keys. Rejects with ResultTooLargeError if the rows exceed
+ * Returns the rows of known keys as JSON texts (`rows` of CurrentRowsAnswer). Rejects with ResultTooLargeError if the rows exceed
  * `maxBytes`.
  */
 export async function listCurrentRows(
@@ -16,7 +16,7 @@ export async function listCurrentRows(
   return rows.map(({ json }) => json)
 }
 
-// The key is the first one not before it: with an equality, PostgreSQL might read all rows of the tenant for each key.
+// Finds the first row not before the key. With an equality, PostgreSQL might read all rows of the tenant for each key.
 const oneOf = (table: string, name: string, [column, wanted]: readonly [string, string], within: string): string =>
   `lateral (
       select one.* from universe.${table} one
@@ -31,12 +31,12 @@ const linkedEntitiesSql = (owner: string): string => `(
         join ${oneOf('entity', 'e', ['id', 'named.id'], ofTenantSql(owner))}
       )`
 
-/** SQL: selects the stored rows as `key` and `row`, in the form of a push. `wanted`: a relation with the column `key`. */
+/** Returns SQL that selects stored rows as `key` and `row`, in the form of a push. `wanted`: a relation with the column `key`. */
 export function currentRowsSql(dataset: CurrentRowsBody['dataset'], wanted: string, hierarchy: string): string {
   return dataset === 'org_structure' ? nodesOf(wanted, hierarchy) : selections[dataset](wanted)
 }
 
-// entity_external_id_unique, once a key.
+// Served by entity_external_id_unique, once for each key.
 const entitiesOf = (wanted: string): string => `
   select
     e.external_id as key,
@@ -70,7 +70,7 @@ const testProceduresOf = (wanted: string): string => `
   from ${wanted} as wanted
   join ${oneOf('test_procedure', 't', ['external_id', 'wanted.key'], '')}`
 
-// person_external_id_unique, once a key.
+// Served by person_external_id_unique, once for each key.
 const peopleOf = (wanted: string): string => `
   select
     p.external_id as key,
@@ -82,7 +82,7 @@ const peopleOf = (wanted: string): string => `
 
 const selections = { auditable_entities: entitiesOf, test_procedures: testProceduresOf, people: peopleOf } as const
 
-// node_key_unique, once a key.
+// Served by node_key_unique, once for each key.
 const nodesOf = (wanted: string, hierarchy: string): string => `
   select
     n.node_key as key,

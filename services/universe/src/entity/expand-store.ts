@@ -6,7 +6,7 @@ type OfEntity<Part> = Part & { readonly entity_id: string }
 type Ancestor = NonNullable<ExpandedEntity['ancestors']>[number]
 type NodeOfEntity = NonNullable<ExpandedEntity['nodes']>[number]
 
-/** From the root down. */
+/** Lists ancestors from the root down. */
 export async function listAncestorsOf(tx: Tx, ids: readonly string[]): Promise<OfEntity<Ancestor>[]> {
   return await tx.query<OfEntity<Ancestor>>(ancestorsOf([ids]))
 }
@@ -28,11 +28,11 @@ const ancestorsOf = statement(
   order by place.entity_id, step.at`,
 )
 
-// node_entity_by_entity
+// Served by node_entity_by_entity.
 const nodesOf = statement(
   'universe_nodes_of_entities',
   `select wanted.id as entity_id, place.hierarchy, place.id, place.node_key, place.name
-  from unnest($1::uuid[]) with ordinality as wanted (id, turn)
+  from unnest($1::uuid[]) with ordinality as wanted (id, at)
   cross join lateral (
     select h.key as hierarchy, n.id, n.node_key, n.name, n.path
     from universe.node_entity link
@@ -42,5 +42,5 @@ const nodesOf = statement(
     order by h.key, n.path
     limit $2::integer
   ) as place
-  order by wanted.turn, place.hierarchy, place.path`,
+  order by wanted.at, place.hierarchy, place.path`,
 )

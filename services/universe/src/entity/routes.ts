@@ -157,7 +157,7 @@ function childrenOf({ params, query }: ChildrenInput) {
   const top = parseResourceAddress(params.id)
   // Direct children are listed from the index of parents.
   const place: EntityFilter =
-    query.depth === 1 ? { parents: [top] } : { within: { top, below: true, depth: query.depth } }
+    query.depth === 1 ? { parents: [top] } : { within: { top, excludesTop: true, depth: query.depth } }
   const filter: EntityFilter = { ...place, type: query.type, status: query.status }
   return { top, filter, sort: childrenSort(query) }
 }
@@ -171,7 +171,11 @@ function filterOf(query: ContractInput<typeof listRoute>['query'], updatedSince:
     within:
       subtree_of === undefined || hierarchy !== undefined
         ? undefined
-        : { top: parseResourceAddress(addressIn(resourceAddressSchema, subtree_of)), below: false, depth: undefined },
+        : {
+            top: parseResourceAddress(addressIn(resourceAddressSchema, subtree_of)),
+            excludesTop: false,
+            depth: undefined,
+          },
     hierarchy:
       hierarchy === undefined
         ? undefined
@@ -198,7 +202,7 @@ function addressIn(schema: typeof resourceAddressSchema | typeof nodeAddressSche
       {
         parameter: 'subtree_of',
         code: 'invalid',
-        detail: 'is the address of an entity, or with `hierarchy` the address of a node',
+        detail: 'must be the address of an entity or, with `hierarchy`, of a node',
       },
     ],
   })
@@ -208,6 +212,6 @@ function sortOf(sort: EntitySort | undefined, { within }: EntityFilter): EntityS
   if (sort !== 'tree') return sort ?? (within === undefined ? 'reference' : 'tree')
   if (within !== undefined) return sort
   throw problem('bad_request', {
-    errors: [{ parameter: 'sort', code: 'invalid', detail: 'is `tree` only with `subtree_of` an entity' }],
+    errors: [{ parameter: 'sort', code: 'invalid', detail: 'can be `tree` only if `subtree_of` is an entity' }],
   })
 }

@@ -1,9 +1,9 @@
 import type { Entity } from '@postern/contracts'
 
-/** UTC, `YYYY-MM-DD`. Dates compare as text. */
+/** `YYYY-MM-DD` in UTC, so dates can be compared as text. */
 export type CalendarDate = string
 
-/** The others are computed for the current day. */
+/** `stale` is computed for the current day. */
 export type StoredEntity = Omit<Entity, 'stale'>
 
 const riskFreshMonths = 12
@@ -35,7 +35,7 @@ function pad(number: number): string {
   return String(number).padStart(2, '0')
 }
 
-/** Depends on the version, the day and the last read of the source. */
+/** Returns an `ETag` from the version, the day and the last read of the source. */
 export function entityTag(
   { version, source }: Pick<StoredEntity, 'version' | 'source'>,
   today: CalendarDate,

@@ -15,11 +15,11 @@ export interface EntityFilter {
   readonly type?: readonly Entity['type'][] | undefined
   readonly status?: readonly Entity['status'][] | undefined
   readonly parents?: 'none' | readonly ResourceAddress[] | undefined
-  /** Without the entity itself if `within.below`. */
+  /** A subtree, down to `depth` levels below its top. */
   readonly within?:
-    | { readonly top: ResourceAddress; readonly below: boolean; readonly depth: number | undefined }
+    | { readonly top: ResourceAddress; readonly excludesTop: boolean; readonly depth: number | undefined }
     | undefined
-  /** `isSmall` only selects the query. */
+  /** `isSmall` decides how the entities are found, and not which. */
   readonly hierarchy?:
     | { readonly key: string; readonly node: NodeAddress | undefined; readonly isSmall: boolean }
     | undefined
@@ -49,7 +49,7 @@ export function entityKeySchema(sort: EntitySort): z.ZodType<ListKey> {
   return sort === 'tree' ? treeKeySchema : flat.keySchema(sort)
 }
 
-/** Ties are in order of number; `tree`: parents before their children. */
+/** Lists entities in the order of `sort`, then of their numbers. `tree`: parents before their children. */
 export async function listEntities(tx: Tx, { filter, sort, after, limit }: EntityPage): Promise<ListedEntity[]> {
   const values = filterValues(filter)
   const shape = filter.within === undefined ? flat : subtree
@@ -150,7 +150,7 @@ export async function hasFewLinks(tx: Tx, key: string): Promise<boolean> {
 
 function subtreeValues({ within }: EntityFilter): readonly unknown[] {
   if (within === undefined) return [null, null, null, false, null]
-  return [...addressValues(within.top), within.below, within.depth ?? null]
+  return [...addressValues(within.top), within.excludesTop, within.depth ?? null]
 }
 
 const hasNoNode = '$15::uuid is null and $16::text is null'
@@ -201,7 +201,7 @@ const fewLinks = statement(
   where h.key = $1::text`,
 )
 
-// Conditions of unset filters disappear when the statement is planned.
+// The planner removes the conditions of filters that are not set.
 const filtered = `
   ($1::text[] is null or e.type = any($1::text[]))
   and ($2::text[] is null or e.status = any($2::text[]))
@@ -268,7 +268,7 @@ const flat = listStatements({
   tie,
 })
 
-// A subtree is a range of paths that begin with the path of its top. `g` is behind every digit.
+// A subtree is the range of paths that begin with the path of its top. `g` sorts after every hexadecimal digit.
 const topPath = `
   select above.path
   from universe.entity top
@@ -303,7 +303,7 @@ const treePage = listStatement(
   limit $30`,
 )
 
-// Each level to the end of the page and no further.
+// Reads each level only to the end of the page.
 const levelsPage = listStatement(
   'universe_entity_levels_as_tree',
   `select listed.*
@@ -364,7 +364,6 @@ const findBy = (what: string, condition: string) =>
     `select ${columns} from universe.entity e ${entitySource} where ${condition}`,
   )
 
-// entity_pk, entity_reference_unique, entity_external_id_unique
 const findById = findBy('id', 'e.id = $1::uuid')
 const findByReference = findBy('reference', 'e.reference = $1::text')
 const findByExternalId = findBy('external_id', 'e.external_id = $1::text')

@@ -4,7 +4,7 @@ import { type ServiceAddress, type ServiceClient, createServiceClient, serviceCa
 import type { RequestInfo } from '@postern/service-kit'
 
 export interface Findings {
-  /** Of at most 1,000 entities, by id. Missing ids have none. Rejects with ServiceUnavailableError. */
+  /** At most 1,000 entities. Those without open findings are missing. Rejects with ServiceUnavailableError. */
   openCounts(
     request: Pick<RequestInfo, 'context' | 'requestId'>,
     entityIds: readonly string[],

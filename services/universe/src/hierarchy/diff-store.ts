@@ -4,7 +4,7 @@ import { statement } from '../sql/store.ts'
 import { z } from 'zod'
 import { fromAddressed, hierarchyId, stateColumns } from './store.ts'
 
-/** Behind this node among those that the version changed. */
+/** Where a page starts: after this node among those that the version changed. */
 export const changeKeySchema = z.strictObject({ version: z.int().min(1).max(2_147_483_647), id: uuidSchema })
 export type ChangeKey = z.infer<typeof changeKeySchema>
 
@@ -46,8 +46,8 @@ const nodeAt = (version: string): string => `(
       and n.since_version <= ${version} and n.until_version > ${version}
   ) n)`
 
-// A node is in universe.node or in the history, and its later version tells when it was last written. Both are read in
-// order.
+// The later version of a node is in universe.node or in the history, and says when the node was last written. Both tables are read
+// in order.
 const toVersion = `(select coalesce($3::integer, h.version) ${fromAddressed})`
 const writtenPageSql = (id: string): string => `
   n.hierarchy_id = ${hierarchyId} and n.since_version > $2::integer and n.since_version <= ${toVersion}

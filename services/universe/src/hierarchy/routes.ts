@@ -110,7 +110,7 @@ export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     assertVersion(found, 'as_of')
     if (nodes.length > maxTreeNodes) {
       throw problem('bad_request', {
-        detail: `The tree has more than ${maxTreeNodes} nodes. Ask for a part of it, or for the list of nodes.`,
+        detail: `The tree has more than ${maxTreeNodes} nodes. Request a part of it, or list its nodes.`,
         errors: [{ parameter: 'root', code: 'too_large', detail: `must lead to at most ${maxTreeNodes} nodes` }],
       })
     }
@@ -171,7 +171,7 @@ function versionsOf({ from, to }: ContractInput<typeof diffHierarchy>['query']):
   readonly from: number
   readonly to: number | undefined
 } {
-  if (to !== undefined && from > to) throw badVersion('from', 'must not be later than `to`')
+  if (to !== undefined && from > to) throw versionProblem('from', 'must not be later than `to`')
   return { from, to }
 }
 
@@ -183,10 +183,11 @@ function asChange({ before, after }: ListedChange): HierarchyNodeChange[] {
 function assertVersion(found: FoundHierarchy | undefined, parameter: string): asserts found is FoundHierarchy {
   if (found === undefined) throw problem('not_found')
   const { hierarchy, wanted } = found
-  if (wanted > hierarchy.version) throw badVersion(parameter, `is at most ${hierarchy.version}, the version of now`)
+  if (wanted > hierarchy.version)
+    throw versionProblem(parameter, `must be at most ${hierarchy.version}, the current version`)
 }
 
-function badVersion(parameter: string, detail: string): Error {
+function versionProblem(parameter: string, detail: string): Error {
   return problem('bad_request', { errors: [{ parameter, code: 'out_of_range', detail }] })
 }
 

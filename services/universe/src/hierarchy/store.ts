@@ -47,7 +47,7 @@ export interface NodeFilter {
 
 export type NodeSort = (typeof nodeSorts)[number]
 
-/** The start of a page. `tree`: behind the node with this path, which is text so that two releases read one cursor. */
+/** Where a page starts. In the order `tree`: after the node with this path, which is a text as in cursors of earlier releases. */
 export type NodeKey = string | ListKey
 
 export function nodeKeySchema(sort: NodeSort): z.ZodType<NodeKey> {
@@ -61,7 +61,7 @@ export interface ListedNode {
   readonly key: NodeKey
 }
 
-/** Ties are in order of id; `tree`: parents before their children. */
+/** Lists nodes in the order of `sort`, then of their ids. `tree`: parents before their children. */
 export async function listNodes(
   tx: Tx,
   filter: NodeFilter,
@@ -126,7 +126,7 @@ const hierarchyColumns = `
   h.id, h.key, h.name, h.kind, h.is_primary, h.version, h.node_count, h.created_by_type, h.created_by_id,
   h.created_by_label, h.created_at, h.updated_at`
 
-/** A number, or the end of a day. Without them: the current version. */
+/** Returns SQL for a version: a number, the last one of a day, or else the current one. */
 const versionAsked = (version: string, day: string): string => `
   case
     when ${version}::integer is not null then ${version}::integer
@@ -140,7 +140,6 @@ const versionAsked = (version: string, day: string): string => `
     else h.version
   end`
 
-// hierarchy_key_unique
 const listPage = statement(
   'universe_list_hierarchies',
   `select ${hierarchyColumns} from universe.hierarchy h where h.key > $1::text order by h.key limit $2`,
@@ -168,7 +167,6 @@ export const stateColumns = `
   n.since_version`
 const nodeColumns = `n.id, n.node_key, ${stateColumns}, n.path`
 
-// node_pk, hierarchy_pk
 const findNodeById = statement(
   'universe_find_node',
   `select ${nodeColumns}, h.key as hierarchy
@@ -185,8 +183,8 @@ const wantedNode = (condition: string, prefix: string, identity: string): string
   )
   and ${condition}`
 
-// A subtree is a range of paths; without a top, that of all paths, so that a generic plan uses the index. `g` is behind
-// every digit.
+// A subtree is a range of paths. Without a top it is the range of all paths, so that a generic plan uses the index. `g` sorts after
+// every hexadecimal digit.
 export const hierarchyId = `(select h.id ${fromAddressed})`
 const hasNoTop = '$2::uuid is null and $3::text is null'
 const pathNow = `(
@@ -201,7 +199,7 @@ const inRangeSql = (top: string): string => `
 const inRangeIfAny = (top: string): string => `
   (${hasNoTop} or n.path >= ${top} and n.path < ${top} || 'g')`
 
-/** SQL: the first `$4` levels below the top node or the roots. */
+/** Returns SQL for the first `$4` levels, counted from the top node or the roots. */
 const levelsFrom = (top: string): string => `(
   select generate_series(first.depth, least(first.depth + $4::integer - 1, ${maxNodeDepth})) as depth
   from (select case when ${hasNoTop} then 1 else char_length(${top}) / 8 end as depth) as first
@@ -216,7 +214,7 @@ const nodesNow = statement(
   `select ${nodeColumns} from ${now} and $4::integer is null and n.path > $7::text order by n.path limit $8`,
 )
 
-// Each level to the end of the page and no further.
+// Reads each level only to the end of the page.
 const levelsNow = statement(
   'universe_list_node_levels',
   `select ${nodeColumns}
@@ -273,7 +271,7 @@ const nodesThen = statement(
   `select ${nodeColumns} from (${pageThen('$4::integer is null')}) n order by n.path limit $10`,
 )
 
-// node_by_depth and node_history_by_depth.
+// Served by node_by_depth and node_history_by_depth.
 const levelsThen = statement(
   'universe_list_node_levels_then',
   `select ${nodeColumns}
@@ -283,7 +281,7 @@ const levelsThen = statement(
   limit $10`,
 )
 
-// Each index is entered behind the key and read to the end of the page.
+// Each index is read from the key to the end of the page.
 const sortable = {
   name: { now: 'n.name', past: 'n.name', listed: 'n.name' },
   node_key: { now: 'n.node_key', past: 'self.node_key', listed: 'n.node_key' },

@@ -3,7 +3,7 @@ import { getRow, statement } from '../sql/store.ts'
 import { sha256Of } from './summary-store.ts'
 import type { Import, Tx } from './store.ts'
 
-const shown = 1000
+const maxShown = 1000
 
 /**
  * Finds people who lose access when an authoritative connector applies the run, besides those whom the run deactivates: they are
@@ -14,12 +14,13 @@ export async function findLockedOut(
   { runId, connectorId }: Import,
 ): Promise<{ readonly lockedOut: NonNullable<ImportPlan['locked_out']>; readonly hash: string }> {
   const { total, keys, hash } = getRow(
-    await tx.query<{ total: number; keys: string[]; hash: string }>(lockedOut([runId, connectorId, shown])),
+    await tx.query<{ total: number; keys: string[]; hash: string }>(lockedOut([runId, connectorId, maxShown])),
   )
   return { lockedOut: { total, keys }, hash: sha256Of(hash) }
 }
 
-// The status after the run is decided as by tenancy.find_person_status. import_row_pk, source_row_by_connector, directory_name_pk
+// Decides the status after the run as tenancy.find_person_status does. Served by import_row_pk, source_row_by_connector and
+// directory_name_pk.
 const lockedOut = statement(
   'universe_find_locked_out_people',
   `with planned as materialized (

@@ -65,7 +65,8 @@ export function applyRoutes(app: App, deps: Imports): void {
 
 async function lockPlan(tx: Tx, body: ApplyImportBody): Promise<Import> {
   const found = assertCurrentAttempt(await lockImport(tx, body))
-  if (found.diffHash !== body.diff_hash) throw problem('conflict', { detail: 'The run has other changes.' })
+  if (found.diffHash !== body.diff_hash)
+    throw problem('conflict', { detail: 'The run has other changes than those with this hash.' })
   return found
 }
 
@@ -85,7 +86,7 @@ function batchOf(rows: readonly PlannedRow[], dataset: keyof typeof batchLimits)
   return missing > 0 ? rows.slice(0, missing) : rows
 }
 
-/** Whether these are all remaining changes of the hierarchy. */
+/** Returns whether the batch has all remaining changes of the hierarchy. */
 async function isWhole(tx: Tx, found: Import, batch: readonly PlannedRow[]): Promise<boolean> {
   if (batch.filter(({ isChange }) => isChange).length > maxNodes) return false
   const rest = await listNextRows(tx, { ...found, appliedSequence: batch.at(-1)?.seq ?? 0 }, { rows: 1, bytes: 1 })
@@ -93,7 +94,7 @@ async function isWhole(tx: Tx, found: Import, batch: readonly PlannedRow[]): Pro
 }
 
 function tooLarge({ applied }: Import): ApplyImportAnswer {
-  const message = `The run would change more of a hierarchy than can be changed at once: ${batchLimits.org_structure.bytes} bytes.`
+  const message = `The run would change more than ${batchLimits.org_structure.bytes} bytes of a hierarchy, which is too much at once.`
   return { applied, done: false, refused: { code: 'too_large', message } }
 }
 
@@ -114,7 +115,7 @@ async function reject(
   const rejections = rejectionsOf(refusal, sent)
   if (rejections === undefined) {
     const found = await write(deps, context, async (tx) => await findImport(tx, body.run_id))
-    const message = detailOf(refusal.options) ?? 'The universe refuses the changes.'
+    const message = detailOf(refusal.options) ?? 'The universe service rejected the changes.'
     return { applied: found?.applied ?? 0, done: false, refused: { code: 'refused', message } }
   }
   return await write(deps, context, async (tx) => {
@@ -123,7 +124,7 @@ async function reject(
     const isShape =
       parseScope(found.scope).dataset === 'org_structure' &&
       !(await areOfSingleNodes(rejections, sent, async (keys) => await listRejectedKeys(tx, body.run_id, keys)))
-    const message = 'The hierarchy cannot take this shape: see the errors. Nothing was changed.'
+    const message = 'The rows do not form a valid hierarchy, so nothing was changed. See the errors of the run.'
     return { applied: found.applied, done: false, refused: isShape ? { code: 'refused', message } : null }
   })
 }

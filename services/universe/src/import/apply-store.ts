@@ -22,7 +22,6 @@ export async function listNextRows(
 const isChange = (row: string): string => `${row}.op in ('create', 'update', 'move', 'deactivate', 'reactivate')`
 const isOpen = (row: string): string => `${row}.op <> 'invalid' and ${row}.op <> 'gone' and ${row}.errors is null`
 
-// import_row_pk
 const nextRows = statement(
   'universe_next_import_rows',
   `select next.seq, next.content is not null as "isChange", next.content
@@ -94,7 +93,6 @@ export async function openSource(tx: Tx, connectorId: string): Promise<void> {
   await tx.execute(open([connectorId]))
 }
 
-// source_connector_pk
 const open = statement(
   'universe_open_source',
   `insert into universe.source_connector as s (tenant_id, connector_id, telling)
@@ -104,13 +102,12 @@ const open = statement(
   where s.retired_at is not null`,
 )
 
-/** Until the transaction ends, nobody else changes people, because each change is published as the connector marks it. */
+/** Sets whether the connector decides about access. Locks people, because each change of a person is published accordingly. */
 export async function setAuthority(tx: Tx, connectorId: string, isAuthoritative: boolean): Promise<void> {
   await lockPeople(tx)
   await tx.execute(mark([connectorId, isAuthoritative]))
 }
 
-// source_connector_pk
 const mark = statement(
   'universe_mark_authority',
   `insert into universe.source_connector as s (tenant_id, connector_id, telling, is_authoritative)
@@ -156,7 +153,7 @@ export async function recordSourceRows(
 const isOfSource = `and r.errors is null and r.op <> 'invalid' and r.seq < ${firstMissingSeq}`
 const isMissing = `and r.errors is null and r.seq >= ${firstMissingSeq}`
 const isBrought = isBroughtByOthers('r.source_key', '$3::text', '$2::text', 'offset 0')
-// Another connector may deliver it since the run was planned.
+// Since the run was planned, another connector may have delivered it.
 const isLeft = `${isMissing} and ${isBrought}`
 const isUndone = `and r.errors is null and r.op = 'deactivate'`
 const ofRange = `r.run_id = $1::uuid and r.seq > $4::integer and r.seq <= $5::integer`
@@ -214,11 +211,11 @@ const bringAgain = statement(
     )`,
 )
 
-// The connector becomes the source of an entity that no other one delivers, unless it created it. entity_external_id_unique
-// and source_row_pk, once a row.
+// The connector becomes the source of an entity that no other connector delivers, unless it created the entity. Served by
+// entity_external_id_unique and source_row_pk, once for each row.
 const noteOrigin = statement(
   'universe_note_origin',
-  `with told as materialized (
+  `with noted as materialized (
     select
       e.id, mine.missing_since,
       case when not made.by_it then $2::text end as connector_id,
@@ -274,13 +271,13 @@ const noteOrigin = statement(
   )
   update universe.entity e
   set
-    source_connector_id = told.connector_id, source_first_seen_at = told.first_seen_at,
-    source_last_seen_at = told.last_seen_at, source_missing_since = told.missing_since,
+    source_connector_id = noted.connector_id, source_first_seen_at = noted.first_seen_at,
+    source_last_seen_at = noted.last_seen_at, source_missing_since = noted.missing_since,
     updated_at = now(), version = e.version + 1
-  from told
-  where e.id = told.id
+  from noted
+  where e.id = noted.id
     and (e.source_connector_id, e.source_first_seen_at, e.source_last_seen_at, e.source_missing_since)
-      is distinct from (told.connector_id, told.first_seen_at, told.last_seen_at, told.missing_since)`,
+      is distinct from (noted.connector_id, noted.first_seen_at, noted.last_seen_at, noted.missing_since)`,
 )
 
 /** Ends an import whose rows are all applied. Records the time of a complete read of the source. */

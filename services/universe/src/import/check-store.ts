@@ -6,8 +6,8 @@ import type { Import, Tx } from './store.ts'
 const checkedAtOnce = 20_000
 
 /**
- * Whether any change is outdated: the stored row is neither its old nor its new one. Returns the last checked seq; null at
- * the end.
+ * Returns whether a change is outdated, because the stored row is neither the old nor the new one. `after` is the last checked seq,
+ * or null at the end.
  */
 export async function checkChanges(
   tx: Tx,
@@ -22,7 +22,6 @@ export async function checkChanges(
   return { stale, after: checked < checkedAtOnce ? null : last }
 }
 
-// import_row_pk
 const check = byDataset(
   'universe_check_changes',
   (dataset) => `

@@ -16,7 +16,7 @@ const schemas: Readonly<Record<Connector['dataset'], z.ZodType>> = {
   test_procedures: pushedTestProcedureSchema,
 }
 
-/** Throws 422 if a row is no resource of the dataset. The mapping of the sync service rejects such rows before. */
+/** Throws 422 if a row does not match the dataset. The sync service never sends such rows. */
 export function assertContents(dataset: Connector['dataset'], rows: readonly ImportRow[]): void {
   for (const { row, content } of rows) {
     if (content === undefined || schemas[dataset].safeParse(parseJson(content)).success) continue

@@ -5,7 +5,7 @@ import type { Tx } from './store.ts'
 
 const maxBytes = 4 * 1024 * 1024
 
-// import_row_pk and import_batch_pk. Staged rows count only after all are compared.
+// Served by import_row_pk and import_batch_pk. Staged rows are changes only after all were compared.
 const changesOf = `
   from universe.import i
   join universe.import_row r on r.tenant_id = i.tenant_id and r.run_id = i.run_id
@@ -51,7 +51,7 @@ export async function countImportChanges(tx: Tx, runId: string, ops: readonly st
   return getRow(await tx.query<{ total: number }>(countChanges([runId, ops]))).total
 }
 
-// import_row_pk. Rows of a rollback have no place in a source.
+// Served by import_row_pk. Rows of a rollback have no row number, because it reads no source.
 const selectErrors = statement(
   'universe_list_import_errors',
   `select
@@ -86,7 +86,7 @@ interface Source {
   readonly scope: string
 }
 
-// source_row_missing
+// Served by source_row_missing.
 const missingOf = `
   from universe.source_row s
   where s.connector_id = $1::text and s.scope = $2::text and s.missing_since is not null`

@@ -8,7 +8,7 @@ import type { Import, Tx } from './store.ts'
 
 type MissingPolicy = Connector['missing_policy']
 
-/** Whether unsent rows may have changed: their resources were written since, or a sent row has the same key or address. */
+/** Returns whether unsent rows may have changed: their resources were written since, or a sent row has the same key or address. */
 export async function isBaselineStale(tx: Tx, { runId, connectorId, scope }: Import, hashes: number): Promise<boolean> {
   const values = [runId, connectorId, scope]
   const [hashed, repeated, addresses] = await Promise.all([
@@ -19,7 +19,7 @@ export async function isBaselineStale(tx: Tx, { runId, connectorId, scope }: Imp
   return getRow(hashed).total < hashes || getRow(repeated).found || addresses[0]?.found === true
 }
 
-/** Whether an unchanged resource was written since. Call it after missing rows are found. */
+/** Returns whether an unchanged resource was written since. Call it after missing rows are found. */
 export async function hasLostHashes(tx: Tx, { connectorId, scope }: Import, hashes: number): Promise<boolean> {
   return getRow(await tx.query<{ total: number }>(countHashed([connectorId, scope]))).total < hashes
 }
@@ -78,7 +78,7 @@ const rejectRepeated = statement(
   )
   update universe.import_row r
   set op = 'invalid',
-    errors = ${errorSql('$2::text', `'duplicate'`, `'is the key of row ' || (first.seq - ${seqsADepth}) || ' already'`, 'r.source_key')}
+    errors = ${errorSql('$2::text', `'duplicate'`, `'is already the key of row ' || (first.seq - ${seqsADepth})`, 'r.source_key')}
   from first
   where r.run_id = $1::uuid and r.op = 'create' and r.source_key = first.source_key and r.seq <> first.seq`,
 )
@@ -106,12 +106,12 @@ const rejectAddresses = statement(
   )
   update universe.import_row r
   set op = 'invalid',
-    errors = ${errorSql('$3::text', `'duplicate'`, `'is the address of row ' || (ranked.first - ${seqsADepth}) || ' already'`, 'ranked.email')}
+    errors = ${errorSql('$3::text', `'duplicate'`, `'is already the address of row ' || (ranked.first - ${seqsADepth})`, 'ranked.email')}
   from ranked
   where r.run_id = $1::uuid and r.seq = ranked.seq and ranked.seq <> ranked.first`,
 )
 
-// A second walk tells rows below unknown parents, or too deep ones, from circles. The database checks the whole tree later.
+// A second walk distinguishes rows that are too deep or below unknown parents from circles. The database checks the whole tree later.
 const rejectMisplaced = (stored: string): string => `
   with recursive tree as materialized (
     select r.seq, r.source_key, r.parent_key
@@ -164,7 +164,7 @@ const rejectMisplaced = (stored: string): string => `
       'decided.code',
       `case decided.code
           when 'too_deep' then 'would make the tree more than ' || $2::integer || ' levels deep'
-          when 'unknown_parent' then 'is the key of no row that can be taken in, or hangs below one that cannot'
+          when 'unknown_parent' then 'names no valid parent: the parent, or a row above it, is missing or invalid'
           else 'would put this row above itself'
         end`,
       'decided.parent_key',
@@ -238,7 +238,7 @@ const compare = byDataset(
 type Missing = Pick<ImportPlan, 'missing' | 'lately_missing' | 'gone' | 'drafts' | 'keyless'>
 
 /**
- * Plans what happens to missing rows: nothing if a row has no readable key, because it may be any of them. `isComplete`:
+ * Plans what happens to missing rows. Nothing happens if a row has no readable key, because it could be any of them. `isComplete`:
  * all rows were sent.
  */
 export async function planMissingRows(
@@ -262,7 +262,7 @@ export async function planMissingRows(
   return { ...counts, ...found }
 }
 
-// source_row_by_connector
+// Served by source_row_by_connector.
 const insertMissing = statement(
   'universe_insert_missing_rows',
   `insert into universe.import_row (tenant_id, run_id, seq, op, source_key)

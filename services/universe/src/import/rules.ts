@@ -56,7 +56,7 @@ export const importRules: Readonly<Record<Dataset, ImportRules>> = {
   },
 }
 
-/** The seq of a row is its number plus this once per level of its depth. */
+/** The seq of a row is its number, plus this for each level of its depth. */
 export const seqsADepth = 10_000_000
 /** Missing rows come after all trees. */
 export const firstMissingSeq = 100 * seqsADepth
@@ -70,5 +70,5 @@ export function parseScope(scope: string): { readonly dataset: Dataset; readonly
   if (scope.startsWith('org_structure/')) return { dataset: 'org_structure', hierarchy: scope.slice(14) }
   if (scope === 'auditable_entities' || scope === 'people' || scope === 'test_procedures')
     return { dataset: scope, hierarchy: undefined }
-  throw new Error('the scope of an import is none')
+  throw new Error('the import has an unknown scope')
 }

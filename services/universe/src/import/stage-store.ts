@@ -37,7 +37,7 @@ export async function listHashes(
   return { hashes: hashes ?? Buffer.alloc(0), last: isLast ? undefined : (last ?? undefined) }
 }
 
-// source_row_by_connector
+// Served by source_row_by_connector.
 const hashesOf = statement(
   'universe_list_source_hashes',
   `select string_agg(one.hash, ''::bytea) as hashes, max(one.source_key) as last
@@ -82,7 +82,7 @@ export async function stageGone(tx: Tx, { runId, connectorId, scope }: Import, h
   await tx.execute(gone([runId, connectorId, scope, arrayLiteral(list)]))
 }
 
-// Their final seq is not known yet. source_row_by_connector
+// Their seq is negative until the final one is known. Served by source_row_by_connector.
 const gone = statement(
   'universe_stage_gone_rows',
   `insert into universe.import_row (tenant_id, run_id, seq, op, source_key)

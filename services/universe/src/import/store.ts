@@ -23,7 +23,7 @@ const columns = `
 
 type ImportRow = Import & { [column: string]: unknown }
 
-/** What one worker asks about its run. */
+/** Identifies one attempt at a run. */
 export interface Attempt {
   readonly run_id: string
   readonly attempt: number
@@ -51,7 +51,6 @@ export async function openImport(
   return row
 }
 
-// import_pk
 const open = statement(
   'universe_open_import',
   `insert into universe.import as i
@@ -70,7 +69,6 @@ export async function lockImport(tx: Tx, { run_id: runId, attempt }: Attempt): P
   return row
 }
 
-// import_pk
 const lock = statement(
   'universe_lock_import',
   `update universe.import i
@@ -153,7 +151,7 @@ export async function listUnclearedImports(tx: Tx, connectorId: string, exceptRu
   return rows.map(({ id }) => id)
 }
 
-// import_by_connector, once a connector
+// Served by import_by_connector, once for each connector.
 const uncleared = statement(
   'universe_list_uncleared_imports',
   `select i.run_id as id
@@ -177,7 +175,6 @@ export async function clearImports(tx: Tx, runIds: readonly string[], withChange
   return false
 }
 
-// import_row_pk
 const clear = statement(
   'universe_clear_import_rows',
   `delete from universe.import_row r

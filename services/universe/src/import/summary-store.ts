@@ -21,7 +21,7 @@ export async function summarizeChanges(tx: Tx, runId: string): Promise<Summary> 
   return getRow(await tx.query<Summary & { [column: string]: unknown }>(summarize([runId, firstMissingSeq])))
 }
 
-// JSON contains no line feed, so that only equal changes have equal texts. import_row_pk
+// JSON contains no line feed, so only equal changes have equal texts. Served by import_row_pk.
 const summarize = statement(
   'universe_summarize_import',
   `select
@@ -52,7 +52,7 @@ const countPresentRows = statement(
   where s.connector_id = $1::text and s.scope = $2::text and s.missing_since is null`,
 )
 
-const flaggedShown = 1000
+const maxFlagged = 1000
 
 /** Returns the first keys of rows that will be listed as missing, and the hash of all. Undefined if there are none. */
 export async function findFlagged(
@@ -61,7 +61,7 @@ export async function findFlagged(
 ): Promise<{ readonly keys: readonly string[]; readonly hash: string } | undefined> {
   const [hashes, keys] = await Promise.all([
     tx.query<{ hash: string | null }>(hashFlagged([runId])),
-    tx.query<{ key: string }>(listFlagged([runId, flaggedShown])),
+    tx.query<{ key: string }>(listFlagged([runId, maxFlagged])),
   ])
   const { hash } = getRow(hashes)
   return hash === null ? undefined : { keys: keys.map(({ key }) => key), hash }

@@ -8,9 +8,9 @@ export interface ListKey {
   readonly tie: string | number
 }
 
-const mostBytes = 4 * 1024 * 1024
+const maxBytes = 4 * 1024 * 1024
 
-/** An index ends with it and the column that breaks ties. */
+/** Each one has an index that ends with the expression and the column for ties. */
 interface SortColumn {
   readonly expression: string
   readonly type: 'text' | 'timestamptz' | 'date' | 'integer'
@@ -36,8 +36,8 @@ export interface ListStatements<Sort extends string> {
 export type Order<Sort extends string> = Sort | `-${Sort}`
 
 /**
- * Every statement starts after a key, so that even a generic plan enters the sort's index there and stops after the
- * page.
+ * Each page starts after a key, so that even a generic plan reads only the part of the index that
+ * the page needs.
  */
 export function listStatements<const Sort extends string>(parts: ListParts<Sort>): ListStatements<Sort> {
   const { name, columns, from, where, filters, sorts, tie } = parts
@@ -58,7 +58,7 @@ export function listStatements<const Sort extends string>(parts: ListParts<Sort>
           order by ${expression} ${direction}, ${tie.column} ${direction}
           limit $${filters + 3}`,
         values: [...values, edge.value, edge.tie, limit],
-        maxBytes: mostBytes,
+        maxBytes,
       }
     },
     keySchema: (order) => {
@@ -112,7 +112,7 @@ function lastKey(type: SortColumn['type'], tie: 'integer' | 'uuid'): ListKey {
 
 const lastTime = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
 
-/** PostgreSQL cannot read the years 0 and 10000, in which nothing was changed. */
+/** PostgreSQL does not accept the years 0 and 10000, in which nothing was changed. */
 export function timeOrInfinity(time: string | undefined): string {
   const at = time === undefined ? -1 : Date.parse(time)
   if (at < 0) return '-infinity'
@@ -125,12 +125,12 @@ export function dayOrNull(day: string | undefined): string | null {
 }
 
 export function listStatement(name: string, sql: string): (values: readonly unknown[]) => Statement {
-  return (values) => ({ name, text: sql, values, maxBytes: mostBytes })
+  return (values) => ({ name, text: sql, values, maxBytes })
 }
 
 /**
- * Plans of foreign keys and triggers live as long as the connection, so a full scan that was planned for a small table
- * would stay when it has grown.
+ * Plans of foreign keys and triggers live as long as the connection, so a full scan
+ * that was planned for a small table would stay when the table has grown.
  */
 export async function readByIndexes(tx: Tx): Promise<void> {
   await tx.execute({ text: 'set local enable_seqscan = off', values: [] })
@@ -141,10 +141,10 @@ export async function raiseWorkMemory(tx: Tx): Promise<void> {
   await tx.execute({ text: `set local work_mem = '32MB'`, values: [] })
 }
 
-/** A statement with more would not end within five seconds on a busy database. */
+/** Characters of the rows in one statement. A longer one might exceed five seconds on a busy database. */
 export const sliceLength = 4_000_000
 
-/** PostgreSQL underestimates rows that were just written and would use nested loops. */
+/** PostgreSQL underestimates rows that were just written, and would use nested loops. */
 export async function compareAsSets(tx: Tx): Promise<void> {
   await Promise.all([readByIndexes(tx), tx.execute({ text: 'set local enable_nestloop = off', values: [] })])
 }

@@ -51,7 +51,7 @@ export async function lookUpPeople(
   return await tx.query(lookUp([emails.map((email) => email.toLowerCase())]))
 }
 
-/** Those with one of the texts as id, e-mail address or name. Undefined if there are too many. */
+/** Finds people with one of the texts as id, e-mail address or name. Undefined if there are too many. */
 export async function identifyPeople(tx: Tx, texts: readonly string[]): Promise<IdentifiedPerson[] | undefined> {
   const ids = texts.flatMap((text) => z.uuid().safeParse(text).data ?? [])
   const people = await tx.query<IdentifiedPerson & { [column: string]: unknown }>(
@@ -106,19 +106,17 @@ const list = listStatements({
   tie: { column: 'p.id', type: 'uuid' },
 })
 
-// person_pk, person_external_id_unique
 const find = statement(
   'universe_find_person',
   `select ${columns} from universe.person p where p.id = $1::uuid or p.external_id = $2::text`,
 )
 
-// person_email_unique
 const lookUp = statement(
   'universe_look_up_people',
   'select p.email, p.id as person_id from universe.person p where p.email = any($1::text[])',
 )
 
-// person_pk, person_email_unique, person_by_folded_name
+// Served by person_pk, person_email_unique and person_by_folded_name.
 const identify = statement(
   'universe_identify_people',
   `with found as (

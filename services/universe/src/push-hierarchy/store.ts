@@ -28,7 +28,7 @@ export async function openHierarchy(
   }
   await tx.execute(renameHierarchy([key, name, kind]))
   const [row] = await tx.query<{ id: string; version: number }>(findHierarchy([key]))
-  if (row === undefined) throw new Error('the hierarchy was not made')
+  if (row === undefined) throw new Error('the hierarchy was not created')
   return { id: row.id, next: row.version + 1, runId, mode }
 }
 
@@ -60,7 +60,7 @@ export interface PushOutcome {
   readonly created: number
   readonly updated: number
   readonly deactivated: number
-  /** The transaction must not be committed. */
+  /** If there are any, the transaction must not be committed. */
   readonly misplaced: readonly { readonly index: number; readonly fault: 'cycle' | 'too-deep' }[]
 }
 
@@ -161,7 +161,7 @@ const orphans = statement(
   limit $4`,
 )
 
-// A join per row would read all entities each time.
+// Compared as a set, because a join for each row would read all entities each time.
 const named = `
   named as materialized (
     select s.index, one.key, one.at
@@ -189,7 +189,7 @@ const linked = `
     group by named.index
   )`
 
-// If a new node's path is wrong, the walk down the tree corrects it.
+// `universe_place_nodes` corrects a path that is wrong.
 const insertNew = statement(
   'universe_insert_nodes',
   `with recursive ${linked},
@@ -295,7 +295,7 @@ const place = statement(
   from placed`,
 )
 
-// A too deep branch is the fault of its nearest row above.
+// If a branch is too deep, the nearest pushed row above is reported.
 const misplacedRows = statement(
   'universe_misplaced_nodes',
   `with recursive placed as (

@@ -6,7 +6,7 @@ test('an address of two rows is reported with its owner, because an index in a b
     { external_id: 'HR-1', name: 'Ada', email: 'ada@x.example', active: true },
     { external_id: 'HR-2', name: 'Ada', email: 'Ada@x.example', active: true },
   ]
-  const detail = 'is the address of "HR-1" already, before this row'
+  const detail = 'is already the address of an earlier row, "HR-1"'
   expect(faultsOfPeople(people)).toEqual([{ index: 1, field: 'email', code: 'duplicate', detail }])
 })
 

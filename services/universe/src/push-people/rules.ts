@@ -10,7 +10,7 @@ export function faultsOfPeople(people: readonly PushedPerson[]): RowFault[] {
     ...repeatedValueFaults(
       'email',
       people.map(({ email, active }) => (active ? email?.toLowerCase() : undefined)),
-      (first) => `is the address of "${people[first]?.external_id}" already, before this row`,
+      (first) => `is already the address of an earlier row, "${people[first]?.external_id}"`,
     ),
   ]
 }

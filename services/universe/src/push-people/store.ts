@@ -12,7 +12,7 @@ export async function lockPeople(tx: Tx): Promise<void> {
   await Promise.all([lockTree(tx), compareAsSets(tx)])
 }
 
-/** Their holder is an active person outside of the push. */
+/** Lists rows whose address another active person has, who is not part of the push. */
 export async function listTakenEmails(
   tx: Tx,
   people: readonly PushedPerson[],
@@ -21,8 +21,8 @@ export async function listTakenEmails(
 }
 
 /**
- * An active row takes its address from an inactive person. Call it under the lock, after `listTakenEmails` returned
- * nothing.
+ * An active row takes its address from an inactive person. Call it under the lock, after
+ * `listTakenEmails` has returned nothing.
  */
 export async function applyPeople(tx: Tx, people: readonly PushedPerson[]): Promise<ApplyEntitiesAnswer> {
   const [counts] = await tx.query<{ created: number; updated: number }>(apply([asJson(people)]))
@@ -48,8 +48,8 @@ const takenEmails = statement(
   limit $2`,
 )
 
-// The index of addresses is checked last, so that they can change hands. Among rows with one address, the active one
-// gets it, else its holder, else the first.
+// The unique index is checked at the end, so that addresses can change owners. Among rows with one address, the active one gets it,
+// else its owner, else the first.
 const apply = statement(
   'universe_apply_people',
   `with pushed as materialized (

@@ -110,7 +110,7 @@ const lockCounter = statement(
   'select counter.last_number from universe.test_procedure_counter counter for update',
 )
 
-// test_procedure_external_id_unique, once a key.
+// Served by test_procedure_external_id_unique, once for each key.
 const statusesNow = statement(
   'universe_test_procedure_statuses_now',
   `select t.external_id, t.status
@@ -118,7 +118,7 @@ const statusesNow = statement(
   join universe.test_procedure t on t.external_id = wanted.external_id`,
 )
 
-// Collects all names first, and compares them as a set. A join per row would read all entities each time.
+// Compares all keys as a set, because a join for each row would read all entities each time.
 const named = `
   named as materialized (
     select pushed.index, one.key, one.at
@@ -126,7 +126,7 @@ const named = `
     cross join unnest(pushed.entity_keys) with ordinality as one (key, at)
   )`
 
-// person_pk, once a row.
+// Served by person_pk, once for each row.
 const ownReviews = statement(
   'universe_own_reviews_of_test_procedures',
   `select distinct named.index

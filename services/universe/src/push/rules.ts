@@ -1,11 +1,11 @@
 import type { Entity, InputError, PushedEntity } from '@postern/contracts'
 import { type RowRuleFault, checkEntityRow } from '@postern/contracts/internal'
 
-/** The most faults in an answer. A run repeats the push without these rows. */
+/** How many faults an answer has at most. A run repeats the push without these rows. */
 export const maxFaults = 20_000
 export const maxDepth = 12
 
-/** `field` may be `field/<place>`. */
+/** `field` may be followed by `/` and an index. */
 export interface RowFault {
   readonly index: number
   readonly field: string
@@ -36,7 +36,7 @@ export function faultsOfPush(entities: readonly PushedEntity[]): RowFault[] {
 export function repeatedValueFaults(
   field: string,
   values: readonly (string | undefined)[],
-  say = (first: number): string => `is the ${field} of row ${first} already`,
+  say = (first: number): string => `is already the ${field} of row ${first}`,
 ): RowFault[] {
   const firstOf = new Map<string, number>()
   return values.flatMap((value, index): RowFault[] => {

@@ -22,7 +22,7 @@ export interface Identity {
   readonly status: Entity['status'] | undefined
 }
 
-/** In the order of the external ids. Call it under `lockTree`. */
+/** Returns ids, new ones for unknown entities, in the order of the external ids. Call it under `lockTree`. */
 export async function identify(tx: Tx, externalIds: readonly string[]): Promise<Identity[]> {
   const [row] = await tx.query<{ ids: string | null; statuses: string | null }>(identities([arrayLiteral(externalIds)]))
   const ids = row?.ids?.split(',') ?? []
@@ -69,7 +69,6 @@ export async function applyIdentified(
   return { created, updated, unchanged: rows.length - created - updated }
 }
 
-/** Long rows need smaller slices. */
 const sliceRows = 1000
 
 /** There is one slice if a row precedes its parent, because slices are placed separately. */
@@ -104,7 +103,7 @@ export function isTreeRefusal(error: unknown): boolean {
   return constraint === 'entity_tree_acyclic' || constraint === 'entity_tree_depth'
 }
 
-/** For pushes that the database rejected. */
+/** Finds the rows for which the database rejected a push. */
 export async function listMisplaced(
   tx: Tx,
   entities: readonly PushedEntity[],
@@ -190,7 +189,7 @@ const insert = (from: string): string => `
 
 const insertAll = statement('universe_insert_entities', insert(given))
 
-// New and moved entities may hang below each other. Unnamed, because a plan for a few entities is slow for many.
+// One statement, because new and moved entities may be below each other. Unnamed, because a plan for a few entities is slow for many.
 const applyStatement = (values: readonly unknown[]): Statement => ({
   text: `with given as materialized (select * from ${given}),
   made as (${insert('given')} where given.number is not null returning 1 as one),
@@ -209,7 +208,7 @@ const applyStatement = (values: readonly unknown[]): Statement => ({
   values,
 })
 
-// Rows that no root reaches are in a circle. A too deep branch is the fault of its nearest pushed row.
+// Rows that no root reaches are in a circle. If a branch is too deep, the nearest pushed row above is reported.
 const misplacedRows = statement(
   'universe_misplaced_rows',
   `with recursive pushed as materialized (

@@ -5,7 +5,7 @@ import { cycleFault, depthFault, maxDepth } from './rules.ts'
 import { rejectionOf } from './rejection.ts'
 import { isTreeRefusal, listMisplaced } from './store.ts'
 
-/** Returns other errors unchanged. Call it after the transaction has ended. */
+/** Returns a problem if the database rejected the tree, and other errors unchanged. Call it after the transaction has ended. */
 export async function asProblem(
   db: TenantDb,
   { assertion }: TenantAssertion,
@@ -17,5 +17,5 @@ export async function asProblem(
   const faults = misplaced.map(({ index, fault }) => (fault === 'cycle' ? cycleFault(index) : depthFault(index)))
   if (faults.length > 0) return rejectionOf(faults)
   // The tree changed after the rejection.
-  return problem('conflict', { detail: 'The tree of entities was changed meanwhile. Push again.', cause: error })
+  return problem('conflict', { detail: 'Another push changed the tree of entities. Push again.', cause: error })
 }

@@ -13,12 +13,11 @@ export async function listUnknownPeople(tx: Tx, ids: readonly string[]): Promise
   return (await tx.query<{ id: string }>(unknownPeople([ids]))).map(({ id }) => id)
 }
 
-/** One id per address, in order; null if missing. */
+/** Returns the id of each address, in order; null if there is none. */
 export async function findEntityIds(tx: Tx, addresses: readonly ResourceAddress[]): Promise<(string | null)[]> {
   return idsOf(addresses, await tx.query<ReferencedRow>(entitiesAt(addressLists(addresses))))
 }
 
-/** One id per address, in order; null if missing. */
 export async function findTestProcedureIds(tx: Tx, addresses: readonly ResourceAddress[]): Promise<(string | null)[]> {
   return idsOf(addresses, await tx.query<ReferencedRow>(testProceduresAt(addressLists(addresses))))
 }
@@ -49,19 +48,16 @@ function idsOf(addresses: readonly ResourceAddress[], rows: readonly ReferencedR
 
 const at = `where t.id = any($1::uuid[]) or t.reference = any($2::text[]) or t.external_id = any($3::text[])`
 
-// entity_pk, entity_reference_unique, entity_external_id_unique
 const entitiesAt = statement(
   'universe_entities_at',
   `select t.id, t.reference, t.external_id from universe.entity t ${at}`,
 )
 
-// test_procedure_pk, test_procedure_reference_unique, test_procedure_external_id_unique
 const testProceduresAt = statement(
   'universe_test_procedures_at',
   `select t.id, t.reference, t.external_id from universe.test_procedure t ${at}`,
 )
 
-// entity_pk
 const unknownEntities = statement(
   'universe_unknown_entities',
   `select asked.id
@@ -69,7 +65,6 @@ const unknownEntities = statement(
   where not exists (select 1 from universe.entity e where e.id = asked.id)`,
 )
 
-// test_procedure_pk
 const unknownTestProcedures = statement(
   'universe_unknown_test_procedures',
   `select asked.id
@@ -77,7 +72,6 @@ const unknownTestProcedures = statement(
   where not exists (select 1 from universe.test_procedure t where t.id = asked.id)`,
 )
 
-// person_pk
 const unknownPeople = statement(
   'universe_unknown_people',
   `select asked.id

@@ -15,7 +15,7 @@ export function sourceRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     },
     async ({ body, context, requestId, log }): Promise<object> => {
       const isLast = await db.write(context, async (tx) => await retireSource(tx, context.id, body))
-      if (!isLast) throw problem('conflict', { detail: 'A later request of the connector has come before this one.' })
+      if (!isLast) throw problem('conflict', { detail: 'A later request of the connector was already applied.' })
       log.info({ event: 'source_retired', request_id: requestId, connector_id: context.id, retired: body.retired })
       return {}
     },

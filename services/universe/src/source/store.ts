@@ -1,7 +1,7 @@
 import type { RetireSourceBody } from '@postern/contracts/internal'
 import { type Tx, statement } from '@postern/tenant-db'
 
-/** What a retired connector brings passes to others that bring it too. Returns false if a later request was applied. */
+/** Rows of a retired connector pass to other connectors that deliver them. Returns false if a later request was applied. */
 export async function retireSource(
   tx: Tx,
   connectorId: string,
@@ -12,7 +12,6 @@ export async function retireSource(
   return true
 }
 
-// source_connector_pk
 const retire = statement(
   'universe_retire_source',
   `insert into universe.source_connector as s (tenant_id, connector_id, telling, retired_at)

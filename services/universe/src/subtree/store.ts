@@ -32,7 +32,6 @@ export async function listNames(tx: Tx, ids: readonly string[]): Promise<EntityN
   return await tx.query<EntityNamesAnswer['entities'][number]>(names([ids]))
 }
 
-// A subtree is a range of paths that begin with the path of its top. `g` is behind every digit.
 const topPath = `
   select above.path
   from universe.entity top
@@ -67,7 +66,6 @@ const inHierarchy = statement(
   limit $4::integer`,
 )
 
-// entity_pk
 const names = statement(
   'universe_entity_names',
   'select e.id, e.name, e.reference, e.type, e.status from universe.entity e where e.id = any($1::uuid[])',
