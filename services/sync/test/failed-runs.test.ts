@@ -341,7 +341,7 @@ describe('a run that waits to retry an unavailable source', () => {
     await expect(work(run, awaySource(), { isLast: false })).rejects.toThrow(/is away/)
     expect(await now(tenant, run)).toMatchObject({ status: 'fetching', finished_at: null })
     expect(await errorsOf(tenant, run)).toMatchObject([
-      { severity: 'warning', code: 'source_unreachable', message: 'is away. It is tried again' },
+      { severity: 'warning', code: 'source_unreachable', message: 'is away. The run will be retried' },
     ])
     expect(await decide(tenant, run, 'cancel')).toBe(202)
     expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', finished_at: expect.any(String) })

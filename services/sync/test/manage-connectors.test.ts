@@ -77,7 +77,7 @@ describe('setting up a connector', () => {
     [{ type: 'ldap', config: { nonsense: true } }, '/config/host'],
     [
       { type: 'csv', config: { delimeter: ';' } },
-      '/config/delimeter","code":"unknown","detail":"is not known: use url, auth',
+      '/config/delimeter","code":"unknown","detail":"is not a known member: use url, auth',
     ],
     [
       { config: { url: 'https://x.example', auth: { kind: 'bearer', token: 't' } } },

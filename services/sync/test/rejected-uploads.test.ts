@@ -91,7 +91,7 @@ test('JSON for a connector that fetches its source is rejected for that reason, 
   const tenant = admin()
   const id = await create(tenant, { url: 'https://tables.example/t.csv' })
   const answer = await caller.call(tenant, 'POST', `/api/v1/connectors/${id}/runs`, { body: {} })
-  expect(answer).toMatchObject({ status: 422, json: { detail: 'The connector fetches its source: send no body.' } })
+  expect(answer).toMatchObject({ status: 422, json: { detail: 'The connector fetches its source. Send no body.' } })
 })
 
 describe('of a client that disconnects during', () => {

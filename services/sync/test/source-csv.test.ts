@@ -86,7 +86,7 @@ describe('a table that cannot be read to its end is rejected', () => {
       code: 'column_repeated',
       row: 1,
       field: 'id',
-      message: expect.stringContaining('columns 1 and 3 are both named id: give each a name of its own'),
+      message: expect.stringContaining('columns 1 and 3 are both named id: give them different names'),
     })
     expect(await failure('id,name, id\n1,2,3\n', { columns: ['id'] })).toMatchObject({ code: 'column_repeated' })
     expect(await valuesOf('id,name, id\n1,2,3\n', { columns: ['name'] })).toEqual([{ name: '2' }])

@@ -6,7 +6,6 @@ import {
   listConnectors,
   safetySchema,
   updateConnector,
-  wordsOf,
 } from '@postern/contracts'
 import { internalPaths } from '@postern/contracts/internal'
 import {
@@ -58,7 +57,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
   contractRoute(app, createConnector, async (input) => {
     const { body, context, answer, storeRefusal } = input
     const setup = { ...body, given: { mapping: true, config: true }, secretNames: Object.keys(body.secrets) }
-    refuse([...keyFaults(body.key), ...setupFaults(setup, sources, { now: now(), wordsOf })])
+    refuse([...keyFaults(body.key), ...setupFaults(setup, sources, now())])
     if (reservedKeys.has(body.key)) throw takenProblem()
     const due = body.schedule === null ? undefined : nextRun(body.schedule, now())
     const made = await db
@@ -125,7 +124,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
       }
       const secretNames = Object.keys(body.secrets ?? {})
       const given = { mapping: body.mapping !== undefined, config: body.config !== undefined }
-      refuse(setupFaults({ ...next, given, secretNames }, sources, { now: now(), wordsOf }))
+      refuse(setupFaults({ ...next, given, secretNames }, sources, now()))
       const source = sources.get(before.type)
       const configs = { before: before.config, next: next.config }
       const secrets = { stored: Object.keys(before.secrets), given: secretNames }
@@ -153,7 +152,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
   })
 
   contractRoute(app, deleteConnector, async ({ params, context, requestId, log }) => {
-    const told = await withdrawSource(deps, { context, requestId, log }, params.id)
+    const withdrawn = await withdrawSource(deps, { context, requestId, log }, params.id)
     let mayBeRetired = false
     try {
       const ended = await db.write(context, async (tx) => {
@@ -161,7 +160,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
         if (connector === undefined || isPushed(connector)) throw problem('not_found')
         // Before the check for a running run, so that a concurrent approval comes first or fails.
         const runIds = await supersedeRuns(tx, connector.id, 'the connector was retired')
-        if (!(await retireConnector(tx, connector.id, told?.telling))) throw runInProgress()
+        if (!(await retireConnector(tx, connector.id, withdrawn?.updateNumber))) throw runInProgress()
         await disallowWork(tx, connector.id)
         await recordAuditEvent(tx, { context, requestId }, auditOf('retired', connector))
         mayBeRetired = true
@@ -169,10 +168,10 @@ export function connectorRoutes(app: App, deps: Parts): void {
       })
       await deleteEndedRuns(deps, { context, requestId, log }, ended)
     } catch (error) {
-      // If the outcome cannot be looked up either, repeating the request shows it.
+      // If the database cannot say whether the connector was retired, the client repeats the request.
       const isThere = async (): Promise<boolean> =>
         (await db.read(context, async (tx) => await findConnector(tx, params.id))) !== undefined
-      if (!mayBeRetired || (await isThere().catch(() => false))) await told?.undo()
+      if (!mayBeRetired || (await isThere().catch(() => false))) await withdrawn?.undo()
       throw error
     }
     return undefined

@@ -5,6 +5,7 @@ import {
   type MappingRule,
   type Schedule,
   connectorConfigSchemas,
+  wordsOf,
 } from '@postern/contracts'
 import type { z } from 'zod'
 import { type Dataset, datasetRules } from '../dataset/rules.ts'
@@ -16,8 +17,6 @@ import type { SourceType } from '../source/types.ts'
 
 /** The key prefix of retired connectors, whose former keys can be used again. */
 export const retiredPrefix = 'retired-'
-
-type Issue = z.core.$ZodIssue
 
 interface Setup {
   readonly type: string
@@ -31,18 +30,14 @@ interface Setup {
   readonly secretNames: readonly string[]
 }
 
-/** Returns the errors of a connector's setup. `wordsOf` describes an issue without quoting the value. */
-export function setupFaults(
-  setup: Setup,
-  sources: ReadonlyMap<string, SourceType>,
-  { now, wordsOf }: { readonly now: Date; readonly wordsOf: (issue: Issue) => string },
-): InputError[] {
+/** Returns the errors of a connector's setup. No error quotes a value of `config`, which may be a misplaced secret. */
+export function setupFaults(setup: Setup, sources: ReadonlyMap<string, SourceType>, now: Date): InputError[] {
   const source = sources.get(setup.type)
   if (source === undefined) {
     return [{ pointer: '/type', code: 'unknown', detail: 'is not a type of this installation' }]
   }
   return [
-    ...configFaults(source, setup.config, wordsOf),
+    ...configFaults(source, setup.config),
     ...secretFaults(source, setup.secretNames),
     ...(setup.given.mapping ? mappingFaults(setup.dataset, setup.mapping) : []),
     ...(setup.given.mapping || setup.given.config ? sourceFaults(source, setup) : []),
@@ -62,15 +57,15 @@ export function keyFaults(key: string): InputError[] {
   return [{ pointer: '/key', code: 'reserved', detail }]
 }
 
-function configFaults(source: SourceType, config: object, wordsOf: (issue: Issue) => string): InputError[] {
+function configFaults(source: SourceType, config: object): InputError[] {
   const parsed = source.configSchema.safeParse(config)
-  // The detail never quotes the value, which may be a misplaced secret.
   return (parsed.error?.issues ?? []).flatMap((issue): InputError[] => {
     const pointer = ['/config', ...issue.path.map((part) => pointerPart(String(part)))].join('/')
     if (issue.code !== 'unrecognized_keys') return [{ pointer, code: 'invalid', detail: wordsOf(issue) }]
     const known = issue.path.length === 0 ? namesOf(source.type) : []
-    const detail = known.length === 0 ? 'is not known here: remove it' : `is not known: use ${known.join(', ')}`
-    return issue.keys.slice(0, mostNamed).map((key) => ({
+    const detail =
+      known.length === 0 ? 'is not a known member: remove it' : `is not a known member: use ${known.join(', ')}`
+    return issue.keys.slice(0, maxNamedKeys).map((key) => ({
       pointer: `${pointer}/${pointerPart(key.slice(0, 64).toWellFormed())}`,
       code: 'unknown',
       detail,
@@ -78,7 +73,7 @@ function configFaults(source: SourceType, config: object, wordsOf: (issue: Issue
   })
 }
 
-const mostNamed = 20
+const maxNamedKeys = 20
 
 function namesOf(type: string): readonly string[] {
   const schemas: Readonly<Record<string, z.ZodObject>> = connectorConfigSchemas

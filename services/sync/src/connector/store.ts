@@ -201,11 +201,13 @@ const retire = statement(
   where c.id = $1::uuid and c.retired_at is null and not ${underWay} and ($2::integer is null or c.telling = $2::integer)`,
 )
 const forgetSecrets = statement('sync_forget_secrets', 'delete from sync.connector_secret s where s.connector_id = $1')
+
 /**
- * Retires a connector and erases its secrets. Returns false if a run is in progress, or if one started after `lastTelling`.
+ * Retires a connector and erases its secrets. Returns false if a run is in progress, or if one started after the update with this
+ * number.
  */
-export async function retireConnector(tx: Tx, id: string, lastTelling: number | undefined): Promise<boolean> {
-  if ((await tx.execute(retire([id, lastTelling ?? null]))) === 0) return false
+export async function retireConnector(tx: Tx, id: string, updateNumber: number | undefined): Promise<boolean> {
+  if ((await tx.execute(retire([id, updateNumber ?? null]))) === 0) return false
   await tx.execute(forgetSecrets([id]))
   return true
 }
@@ -220,6 +222,7 @@ const dropSecret = statement(
   'sync_drop_secret',
   'delete from sync.connector_secret s where s.connector_id = $1 and s.name = $2',
 )
+
 export async function storeSecret(tx: Tx, connectorId: string, name: string, sealed: string | null): Promise<void> {
   await tx.execute(sealed === null ? dropSecret([connectorId, name]) : putSecret([connectorId, name, sealed]))
 }
@@ -348,7 +351,7 @@ const begin = statement(
 /** Returns a number higher than that of every earlier update and run of the connector. */
 export async function nextUpdateNumber(tx: Tx, connectorId: string): Promise<number> {
   const [row] = await tx.query<{ telling: number }>(begin([connectorId]))
-  if (row === undefined) throw new Error('the connector is not there')
+  if (row === undefined) throw new Error('the connector does not exist')
   return row.telling
 }
 

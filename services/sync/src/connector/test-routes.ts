@@ -8,7 +8,7 @@ import { createMapper } from '../mapping/map-row.ts'
 import { createItemReader } from '../mapping/readable-item.ts'
 import { rulesInNames, rulesOfAttributes } from '../mapping/attributes.ts'
 import { openSecrets } from '../secret/open-secrets.ts'
-import { SourceReadError, wordsOf } from '../source/source-read-error.ts'
+import { SourceReadError, describeFailure } from '../source/source-read-error.ts'
 import { type SourceItem, rowsOf } from '../source/types.ts'
 import { assertMayBeTable } from '../upload/media-type.ts'
 import { isUploaded } from './rules.ts'
@@ -72,8 +72,8 @@ export function connectorTestRoutes(
       if (isBrokenOff(raw, error)) throw error
       log.info({ event: 'connector_test_failed', request_id: requestId, err: error })
       if (error instanceof SourceReadError) {
-        const errors = [bodyError(wordsOf(error), error.code)]
-        throw problem('invalid_content', { detail: `The source cannot be read: ${wordsOf(error)}`, errors })
+        const errors = [bodyError(describeFailure(error), error.code)]
+        throw problem('invalid_content', { detail: `The source cannot be read: ${describeFailure(error)}`, errors })
       }
       throw problem('bad_gateway', { detail: 'The source cannot be read.', cause: error })
     } finally {

@@ -2,14 +2,14 @@ import { type ProblemError, type RequestInfo, problem } from '@postern/service-k
 import type { Deps } from '../deps.ts'
 import { ServiceUnavailableError } from '@postern/service-client'
 import { isPushed } from './rules.ts'
-import { nextUpdateNumber, findConnector, hasRunUnderWay } from './store.ts'
+import { findConnector, hasRunUnderWay, nextUpdateNumber } from './store.ts'
 
 type Parts = Pick<Deps, 'db' | 'universe'>
 type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log'>
 
 export interface WithdrawnSource {
-  /** If the connector has a higher number, another update has overtaken this one. */
-  readonly telling: number
+  /** A later run or update of the connector has a higher number. */
+  readonly updateNumber: number
   /** Makes the connector a source again if it is not retired. Tries once. */
   undo(): Promise<void>
 }
@@ -29,11 +29,12 @@ export async function withdrawSource(
   })
   if (begun === undefined) return undefined
   const { connectorId, first, second } = begun
-  if (first === 1) return { telling: second, undo: async () => undefined }
+  // The connector never had a run, so the universe does not know it.
+  if (first === 1) return { updateNumber: second, undo: async () => undefined }
   const { tenantId, assertion, label } = context
   const caller = { tenantId, assertion, runId: connectorId, connectorId, label, requestId }
-  const setRetired = async (telling: number, retired: boolean): Promise<void> =>
-    await universe.retireSource(caller, { telling, retired })
+  const setRetired = async (updateNumber: number, retired: boolean): Promise<void> =>
+    await universe.retireSource(caller, { telling: updateNumber, retired })
   const undo = async (): Promise<void> =>
     await setRetired(second, false).catch((error: unknown) => {
       log.warn({
@@ -52,7 +53,7 @@ export async function withdrawSource(
     const detail = 'The universe service is unavailable, so the connector was not retired. Try again.'
     throw problem('service_unavailable', { detail, retryAfterSeconds: 5, cause: error })
   }
-  return { telling: second, undo }
+  return { updateNumber: second, undo }
 }
 
 export function runInProgress(): ProblemError {

@@ -2,10 +2,10 @@ import { ServiceUnavailableError } from '@postern/service-client'
 import { problem } from '@postern/service-kit'
 import { ImportConflictError } from './imports.ts'
 
-/** Asks the universe on a client's behalf. Throws 503 if it is unavailable. */
-export async function callUniverse<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+/** Calls the universe on a client's behalf. Throws 503 if it is unavailable. */
+export async function callUniverse<Answer>(call: () => Promise<Answer>): Promise<Answer> {
   try {
-    return await ask()
+    return await call()
   } catch (error) {
     throw asProblem(error)
   }
@@ -22,6 +22,6 @@ export async function* streamUniverse<Item>(items: AsyncIterable<Item>): AsyncGe
 
 function asProblem(error: unknown): unknown {
   if (!(error instanceof ServiceUnavailableError || error instanceof ImportConflictError)) return error
-  const detail = 'The universe cannot be asked at present. Try again.'
+  const detail = 'The universe service is unavailable. Try again.'
   return problem('service_unavailable', { detail, retryAfterSeconds: 5, cause: error })
 }

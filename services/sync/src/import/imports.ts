@@ -77,7 +77,7 @@ export interface Imports {
     after: number,
     applying: boolean,
   ): Promise<{ errors: ImportErrors; after: number | null }>
-  /** Whether any changes after `after` are outdated. `after` of the result is null after the last change. */
+  /** Returns whether changes after `after` are outdated. `after` of the result is null if all changes were checked. */
   check(caller: ImportCaller, after: number): Promise<{ readonly stale: boolean; readonly after: number | null }>
   undoable(
     caller: ImportCaller,
@@ -138,7 +138,7 @@ export function openImports(client: Pick<ServiceClient, 'send' | 'stream'>): Imp
   }
   return {
     begin: async (attempt, destination, readAt) => {
-      const body = { ...attemptFields(attempt), ...scopeOf(destination), read_at: readAt.toISOString() }
+      const body = { ...attemptFields(attempt), ...destinationFields(destination), read_at: readAt.toISOString() }
       return (await ask(beginImportAnswerSchema, attempt.caller, internalPaths.beginImport, body)).known
     },
     hashes: async (attempt, after) => {
@@ -158,7 +158,7 @@ export function openImports(client: Pick<ServiceClient, 'send' | 'stream'>): Imp
     planRollback: async (attempt, destination, { readAt, rollbackOf, below }) =>
       await ask(rollbackPlanSchema, attempt.caller, internalPaths.planRollback, {
         ...attemptFields(attempt),
-        ...scopeOf(destination),
+        ...destinationFields(destination),
         read_at: readAt.toISOString(),
         rollback_of: rollbackOf,
         ...(below === undefined ? {} : { below }),
@@ -185,10 +185,13 @@ export function openImports(client: Pick<ServiceClient, 'send' | 'stream'>): Imp
     changes: async (caller, body) =>
       await ask(importChangesAnswerSchema, caller, internalPaths.importChanges, { run_id: caller.runId, ...body }),
     missing: async (caller, destination, body) =>
-      await ask(missingRowsAnswerSchema, caller, internalPaths.missingRows, { ...scopeOf(destination), ...body }),
+      await ask(missingRowsAnswerSchema, caller, internalPaths.missingRows, {
+        ...destinationFields(destination),
+        ...body,
+      }),
     exportChanges: (caller, body) => parseLines(importChangeSchema, caller, { run_id: caller.runId, ...body }),
     exportMissing: (caller, destination, after) =>
-      parseLines(missingSourceRowSchema, caller, { ...scopeOf(destination), after }),
+      parseLines(missingSourceRowSchema, caller, { ...destinationFields(destination), after }),
     clear: async (caller, runIds, changes) =>
       (await ask(clearImportsAnswerSchema, caller, internalPaths.clearImports, { run_ids: runIds, changes })).more,
   }
@@ -202,6 +205,6 @@ function attemptFields({ caller, attempt }: Attempt): object {
   return { run_id: caller.runId, attempt }
 }
 
-function scopeOf({ dataset, hierarchy }: Destination): object {
+function destinationFields({ dataset, hierarchy }: Destination): object {
   return { dataset, ...(hierarchy === null ? {} : { hierarchy: hierarchy.key }) }
 }

@@ -1,6 +1,7 @@
 import type { MappingRule } from '@postern/contracts'
 
 export type Rule = MappingRule & {
+  /** A value that is no list is read as the first of one. */
   readonly isOneAList?: true
 }
 

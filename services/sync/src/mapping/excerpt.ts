@@ -1,8 +1,8 @@
 /** Returns the start of a value as valid PostgreSQL text, for the owner of the data. */
 export function excerptOf(value: unknown): string | null {
   if (value === undefined || value === null) return null
-  const said = typeof value === 'bigint' ? String(value) : value
-  const text = typeof said === 'string' ? said : (JSON.stringify(said, bigintToText) ?? '')
+  const plain = bigintToText('', value)
+  const text = typeof plain === 'string' ? plain : (JSON.stringify(plain, bigintToText) ?? '')
   return [...text.replaceAll('\u0000', '').toWellFormed()].slice(0, 80).join('')
 }
 

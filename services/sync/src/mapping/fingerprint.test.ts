@@ -1,7 +1,7 @@
 import type { MappingRule } from '@postern/contracts'
 import { describe, expect, test } from 'vitest'
 import { datasetRules } from '../dataset/rules.ts'
-import { createFingerprinter, createTextPrinter } from './fingerprint.ts'
+import { createFingerprinter, createTextHasher } from './fingerprint.ts'
 
 const print = (rules: readonly MappingRule[], values: Record<string, unknown>) =>
   createFingerprinter(rules, datasetRules.auditable_entities)(values)
@@ -44,7 +44,7 @@ describe('the fingerprint of a row', () => {
 describe('the text fingerprint of a line', () => {
   const table = { columns: ['external_id', 'name', 'type'], form: 'a', isWhole: true }
   const prints = (more: Partial<typeof table> = {}, rules: readonly MappingRule[] = []) =>
-    createTextPrinter(rules, datasetRules.auditable_entities)({ ...table, ...more })
+    createTextHasher(rules, datasetRules.auditable_entities)({ ...table, ...more })
 
   test('where the table is of the same form, and mapped in the same way', () => {
     const hash = prints()?.('A,Ab,process')

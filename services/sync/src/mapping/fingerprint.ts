@@ -33,22 +33,22 @@ export function createFingerprinter(
   }
 }
 
-/** Hashes the texts of rows, which is much faster than parsing. Undefined if the mapping does not read every column. */
-export function createTextPrinter(
+/** Hashes the texts of rows, which is much faster than parsing them. Undefined if the mapping does not read every column. */
+export function createTextHasher(
   rules: readonly Rule[],
   dataset: DatasetRules,
 ): (table: Table) => ((text: string) => string) | undefined {
-  let made: { readonly form: string; readonly print: ((text: string) => string) | undefined } | undefined
+  let made: { readonly form: string; readonly hashText: ((text: string) => string) | undefined } | undefined
   return (table) => {
     const { form } = table
-    if (made?.form !== form) made = { form, print: printerOf(rules, dataset, table) }
-    return made.print
+    if (made?.form !== form) made = { form, hashText: hasherOf(rules, dataset, table) }
+    return made.hashText
   }
 }
 
 type Table = Pick<SourceTexts, 'columns' | 'form' | 'isWhole'>
 
-function printerOf(
+function hasherOf(
   rules: readonly Rule[],
   dataset: DatasetRules,
   { columns, form, isWhole }: Table,

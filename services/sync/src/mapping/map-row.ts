@@ -26,7 +26,7 @@ export function createMapper(rules: readonly Rule[], dataset: DatasetRules): (va
   let targets: { readonly of: readonly Rule[]; readonly list: readonly Target[] } = { of: [], list: [] }
   return (values) => {
     const faults: FieldFault[] = []
-    const taken: Record<string, unknown> = {}
+    const assigned: Record<string, unknown> = {}
     const made: Record<string, Record<string, unknown>> = {}
     const effective = rulesFor(values)
     if (targets.of !== effective) targets = { of: effective, list: effective.map(targetOf) }
@@ -36,13 +36,13 @@ export function createMapper(rules: readonly Rule[], dataset: DatasetRules): (va
         const value = valueOf(rule, values, dataset)
         if (value === undefined) continue
         if (target.isForbidden) faults.push(forbiddenName(rule.target))
-        else setMember(taken, made, target, value)
+        else setMember(assigned, made, target, value)
       } catch (error) {
         if (!(error instanceof TransformError)) throw error
         faults.push({ field: rule.target, code: 'invalid', message: error.message, excerpt: error.excerpt })
       }
     }
-    const { row: draft, warnings: addressWarnings } = withUsableAddresses(taken)
+    const { row: draft, warnings: addressWarnings } = withUsableAddresses(assigned)
     if (isObject(draft['custom']) && Object.hasOwn(draft['custom'], '__proto__'))
       faults.push(forbiddenName('custom.__proto__'))
     const given = dataset.schema.safeParse(draft)
@@ -75,7 +75,7 @@ export function createMapper(rules: readonly Rule[], dataset: DatasetRules): (va
       parent: typeof parent === 'string' ? parent : undefined,
       content: canonical(content),
       warnings: [
-        ...addressWarnings.map((warning) => ({ ...warning, excerpt: excerptOf(memberAt(taken, warning.field)) })),
+        ...addressWarnings.map((warning) => ({ ...warning, excerpt: excerptOf(memberAt(assigned, warning.field)) })),
         ...(dataset.warningsOf?.(content) ?? []).map((warning) => ({
           ...warning,
           excerpt: excerptOf(memberAt(content, warning.field)),
@@ -167,7 +167,7 @@ export function valueOf(rule: Rule, values: Values, dataset: DatasetRules): unkn
   return convertValue(value, rule.target, dataset)
 }
 
-/** A key with lost bytes could be anyone's. */
+/** Returns undefined for a key with lost bytes, which could be that of any row. */
 export function readableKey(key: unknown): string | undefined {
   if (typeof key !== 'string') return undefined
   const trimmed = key.trim()
@@ -264,7 +264,7 @@ export function memberAt(draft: Values, path: string): unknown {
     )
 }
 
-/** What is empty is left out, as the universe does, so that equal rows look equal. */
+/** Omits empty members, as the universe does, so that equal rows compare as equal. */
 function canonical(content: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const { custom, entities, email, ...rest } = content
   return {

@@ -49,7 +49,7 @@ export function plainAddress(address: string): string {
   return ipaddr.process(address).toString()
 }
 
-/** An IPv4-mapped IPv6 address is that IPv4 address. */
+/** Parses an IPv4-mapped IPv6 address as IPv4. */
 function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
   if (text.includes('%') || !ipaddr.isValid(text)) return undefined
   return ipaddr.process(text)

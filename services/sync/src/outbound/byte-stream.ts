@@ -41,7 +41,7 @@ export async function* readBytes(
       }
       if (next.done === true) return
       const bytes = next.value
-      if (!(bytes instanceof Uint8Array)) throw new TypeError('a source gives bytes')
+      if (!(bytes instanceof Uint8Array)) throw new TypeError('the source sent something else than bytes')
       budget.take(bytes.length)
       yield bytes
     }

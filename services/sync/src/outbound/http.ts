@@ -170,7 +170,7 @@ function decompress(body: Readable, encoding: string): Readable {
   }
 }
 
-/** Only `link` is joined. */
+/** Returns the first value of a header, or all values of `link`. */
 function singleHeader(headers: Dispatcher.ResponseData['headers'], name: string): string | undefined {
   const value = headers[name]
   if (Array.isArray(value)) return name === 'link' ? value.join(', ') : value[0]

@@ -1,4 +1,4 @@
-/** Connect to this checked address and not to the name. */
+/** A checked address, to connect to instead of the name. */
 export interface OutboundAddress {
   readonly address: string
   readonly family: 4 | 6

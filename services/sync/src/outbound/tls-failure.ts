@@ -10,7 +10,7 @@ const plain: ReadonlySet<string> = new Set([
   'ERR_SSL_RECORD_TOO_SMALL',
 ])
 
-/** Undefined if the error is no TLS failure. `code` is Node's code. */
+/** Describes a TLS failure by Node's code. Undefined for other errors. */
 export function tlsFailure(code: unknown, host: string, cause: Error): SourceReadError | undefined {
   if (typeof code !== 'string') return undefined
   if (plain.has(code)) {

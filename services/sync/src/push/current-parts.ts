@@ -6,17 +6,17 @@ export interface CurrentPart {
   readonly rows: CurrentRowsAnswer['rows']
 }
 
-/** The universe may cover only some keys, because rows can be long; the next request then has at most twice as many. */
+/** The universe answers for fewer keys if their rows are long. The next request then has at most twice as many. */
 export async function* currentParts(
   keys: readonly string[],
   ask: (keys: string[]) => Promise<CurrentRowsAnswer>,
 ): AsyncGenerator<CurrentPart> {
-  let room = keys.length
+  let count = keys.length
   for (let from = 0; from < keys.length;) {
-    const some = keys.slice(from, from + room)
+    const some = keys.slice(from, from + count)
     const { rows, reached } = await ask(some)
     const to = from + reached
-    room = 2 * (reached < some.length ? reached : room)
+    count = 2 * (reached < some.length ? reached : count)
     yield { from, to, rows }
     from = to
   }

@@ -23,12 +23,13 @@ export function problemOf(outcome: Exclude<ApplicationOutcome, { readonly kind: 
     case 'unavailable':
       return problem('service_unavailable', {
         detail:
-          'The universe cannot apply the push now. Push the same rows again: that is harmless if they were applied.',
+          'The universe cannot apply the push now. Push the same rows again, which is harmless if they were applied.',
         retryAfterSeconds: 5,
       })
     case 'unknown':
       return problem(outcome.timedOut ? 'gateway_timeout' : 'bad_gateway', {
-        detail: 'Whether the rows were applied is not known. Push the same rows again: that is harmless if they were.',
+        detail:
+          'It is not known whether the rows were applied. Push the same rows again, which is harmless if they were.',
         cause: outcome.cause,
       })
     case 'unexpected':

@@ -19,7 +19,7 @@ export type Dataset = Connector['dataset']
 
 interface Destination {
   readonly path: string
-  /** The member of the body that is all the caller has sent. */
+  /** The member of the body with the rows, if the caller sent only an array of them. */
   readonly list: string | undefined
 }
 
@@ -63,14 +63,14 @@ export interface Universe {
 /** The universe answers in parts of about 24 MiB. */
 const maxAnswerBytes = 64 * 1024 * 1024
 
-/** How much longer than a push a step of an import may take. */
-const timesLonger = 3
+/** A step of an import may take this many times as long as a push. */
+const importTimeoutFactor = 3
 
 /** A push is sent once; other requests are repeated if the connection is lost. */
 export function openUniverse({ url, ring, timeoutMs }: ServiceAddress): Universe {
   const options = { service: 'The universe service', baseUrl: url, keyName: 'sync-universe', ring }
   const { send, ask, close } = createServiceClient({ ...options, timeoutMs, maxAnswerBytes })
-  const importing = createServiceClient({ ...options, timeoutMs: timesLonger * timeoutMs })
+  const importing = createServiceClient({ ...options, timeoutMs: importTimeoutFactor * timeoutMs })
   return {
     imports: openImports(importing),
     apply: async ({ dataset, body, ...caller }) => {

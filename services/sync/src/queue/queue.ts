@@ -4,7 +4,7 @@ import { type Logger, problem } from '@postern/service-kit'
 import type { Servers } from '@postern/tenant-db'
 import { PgBoss } from 'pg-boss'
 
-/** The job exists only after the commit. */
+/** A job exists only after the commit. */
 export interface JobTransaction {
   query(statement: {
     readonly text: string
@@ -66,13 +66,13 @@ const scheduleRetries = 60_000
 const scheduleKeptDays = 400
 const startAgainMs = 1_000
 /** How long a request waits for the queue. Shorter than idle_in_transaction_session_timeout. */
-const startWithinMs = 5_000
+const startTimeoutMs = 5_000
 const connectTimeoutMs = 2_000
 /** Longer than the role's statement_timeout (5 s), whose error is more useful. */
 const queryTimeoutMs = 10_000
-/** In milliseconds since the stop of polling; the queue retries interrupted jobs. */
-const stopWithinMs = 20_000
-const leastStopMs = 1_000
+/** How long running jobs may go on after the stop of polling. The queue retries interrupted jobs. */
+const stopTimeoutMs = 20_000
+const minStopTimeoutMs = 1_000
 
 export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
   const seconds = Math.max(1, Math.round(pollMs / 1000))
@@ -108,7 +108,7 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
   })
   const startedInTime = async (): Promise<void> => {
     if (isStarted) return
-    await Promise.race([started, sleep(startWithinMs, undefined, { ref: false })])
+    await Promise.race([started, sleep(startTimeoutMs, undefined, { ref: false })])
     if (isStarted) return
     throw problem('service_unavailable', {
       detail: 'Work cannot be queued now. Try again in a moment.',
@@ -199,7 +199,7 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
       stopping.abort()
       await started
       const elapsedMs = stoppedPollingAt === undefined ? 0 : performance.now() - stoppedPollingAt
-      await boss.stop({ graceful: true, timeout: Math.max(leastStopMs, stopWithinMs - elapsedMs) })
+      await boss.stop({ graceful: true, timeout: Math.max(minStopTimeoutMs, stopTimeoutMs - elapsedMs) })
     },
   }
 }

@@ -2,8 +2,8 @@ import type { RequestInfo } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { clearEndedUploads } from '../upload/store.ts'
 
-/** How long a client waits, in milliseconds. A step in progress completes. */
-const withinMs = 2_000
+/** How long a client waits. A step that has begun is completed. */
+const maxMs = 2_000
 
 /** Deletes files and unchanged rows of ended runs. Never throws: a later run retries. */
 export async function deleteEndedRuns(
@@ -14,7 +14,7 @@ export async function deleteEndedRuns(
 ): Promise<void> {
   const { tenantId, assertion, label } = context
   const caller = { tenantId, assertion, runId: connectorId, connectorId, label, requestId }
-  const end = now() + withinMs
+  const end = now() + maxMs
   try {
     while (now() < end && (await db.write(context, async (tx) => await clearEndedUploads(tx, connectorId))) > 0);
     while (runIds.length > 0 && now() < end && (await universe.imports.clear(caller, runIds, false)));

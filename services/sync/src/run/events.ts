@@ -6,7 +6,6 @@ import type { Deps } from '../deps.ts'
 import { isFinal } from './rules.ts'
 import { findRun } from './store.ts'
 
-/** How often a run is polled, and the longest time without an event, in milliseconds. */
 const pollEveryMs = 500
 const silenceMs = 10_000
 /** Shorter than the minute that the request's assertion is valid. */
@@ -37,12 +36,12 @@ interface RunSnapshot {
 
 async function* follow(
   first: RunSnapshot,
-  look: () => Promise<RunSnapshot | undefined>,
+  read: () => Promise<RunSnapshot | undefined>,
   signal: AbortSignal,
 ): AsyncGenerator<string> {
   const endsAt = performance.now() + streamMs
   let seen: RunSnapshot = first
-  let saidAt = performance.now()
+  let sentAt = performance.now()
   yield `retry: 1000\n\n${eventOf(seen)}`
   while (!isOver(seen.run) && performance.now() < endsAt) {
     try {
@@ -50,14 +49,14 @@ async function* follow(
     } catch {
       return
     }
-    const next = await look()
+    const next = await read()
     if (next === undefined) return
     if (next.revision !== seen.revision) {
       yield eventOf(next)
-      saidAt = performance.now()
-    } else if (performance.now() - saidAt > silenceMs) {
+      sentAt = performance.now()
+    } else if (performance.now() - sentAt > silenceMs) {
       yield ': still here\n\n'
-      saidAt = performance.now()
+      sentAt = performance.now()
     }
     seen = next
   }

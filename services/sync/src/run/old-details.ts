@@ -1,16 +1,16 @@
 import type { Tx } from '@postern/tenant-db'
 import { statement } from '../sql/store.ts'
 
-const atMostRows = 5_000
+const maxRows = 5_000
 
-// Served by run_with_details. Skips locked runs, because another worker is clearing them. Changes that were to be applied stay:
-// rollbacks use them.
+// Served by run_with_details. Skips locked runs, because another worker is clearing them. Changes that were to be applied stay,
+// because rollbacks need them.
 const selectOld = statement(
   'sync_select_old_runs',
   `select r.id,
     r.applied_count = 0 and (
       r.mode = 'dry_run' or r.breaches <> '[]' and not r.approved and not r.override_safety
-    ) as "isLookedAt"
+    ) as "isOnlyReviewed"
   from sync.run r
   where r.source = 'connector' and r.finished_at is not null and r.details_cleared_at is null
     and r.finished_at < now() - make_interval(days => $1)
@@ -38,8 +38,8 @@ const setCleared = statement(
 
 export interface OldRun {
   readonly id: string
-  /** Whether its changes were only reviewed: a dry run, or one without approval. */
-  readonly isLookedAt: boolean
+  /** A dry run, or one that was not approved. */
+  readonly isOnlyReviewed: boolean
 }
 
 /** Lists runs with details that ended more than `days` days ago. */
@@ -50,7 +50,7 @@ export async function listOldRuns(tx: Tx, days: number): Promise<OldRun[]> {
 /** Deletes some errors of these runs. Returns whether none is left. */
 export async function clearOldErrors(tx: Tx, ids: readonly string[]): Promise<boolean> {
   await tx.execute(byIndex([]))
-  return (await tx.execute(deleteErrors([ids, atMostRows]))) < atMostRows
+  return (await tx.execute(deleteErrors([ids, maxRows]))) < maxRows
 }
 
 /** Records that the details of these runs are cleared. */

@@ -37,7 +37,7 @@ import { callUniverse, streamUniverse } from '../import/call-universe.ts'
 import type { ImportCaller } from '../push/import-caller.ts'
 import { assertMayBeTable } from '../upload/media-type.ts'
 import { receiveUpload } from '../upload/receive.ts'
-import { movesOf } from './rules.ts'
+import { actionsOf } from './rules.ts'
 import { deleteEndedRuns } from './delete-ended-runs.ts'
 import { deleteAbandonedUploads, deleteUpload } from '../upload/store.ts'
 import { actorOf } from './actor.ts'
@@ -67,7 +67,7 @@ function startRoute(app: App, { db, queue }: Parts): void {
     const overrideSafety = query.override_safety === 'true'
     if (overrideSafety && query.reason === undefined) {
       throw problem('bad_request', {
-        detail: 'Say why the limits are to be passed over.',
+        detail: 'Say why the run may exceed the limits of the connector.',
         errors: [{ parameter: 'reason', code: 'missing', detail: 'must be given with override_safety' }],
       })
     }
@@ -99,7 +99,10 @@ function startRoute(app: App, { db, queue }: Parts): void {
         return await keep(tx, await present(tx, id))
       })
       .catch(async (error: unknown) => {
-        if (upload !== undefined) await db.write(context, async (tx) => await deleteUpload(tx, upload.id))
+        if (upload !== undefined) {
+          // A later run deletes the file if this fails.
+          await db.write(context, async (tx) => await deleteUpload(tx, upload.id)).catch(() => undefined)
+        }
         return refuseSecondRun(error)
       })
     queue.wake()
@@ -115,14 +118,13 @@ async function receiveFile(
 ): Promise<Awaited<ReturnType<typeof receiveUpload>> | undefined> {
   const isFile = isUploaded(connector.type, connector.config)
   if (!isFile) {
-    const extra = body === undefined ? 0 : await countAndDrop(body)
-    if (extra > 0) {
+    if (body !== undefined && (await hasContent(body))) {
       throw problem('invalid_content', {
-        detail: 'The connector fetches its source: send no body.',
-        errors: [bodyError('is not taken: the connector fetches its source', 'unknown')],
+        detail: 'The connector fetches its source. Send no body.',
+        errors: [bodyError('must be empty, because the connector fetches its source', 'unknown')],
       })
     }
-    if (announced !== undefined && announced !== ofNothing) throw digestMismatch('sha-256')
+    if (announced !== undefined && announced !== sha256OfNothing) throw digestMismatch('sha-256')
     return undefined
   }
   const upload = body === undefined ? undefined : await receiveUpload(db, context, body, announced)
@@ -135,13 +137,13 @@ async function receiveFile(
   return upload
 }
 
-const ofNothing = hash('sha256', '')
+const sha256OfNothing = hash('sha256', '')
 
-/** Reads at most one byte of an unexpected body. */
-async function countAndDrop(body: Readable): Promise<number> {
+/** Reads at most one part of an unexpected body, and discards the rest. */
+async function hasContent(body: Readable): Promise<boolean> {
   try {
-    for await (const part of body.iterator({ destroyOnReturn: false })) return Buffer.byteLength(part)
-    return 0
+    for await (const part of body.iterator({ destroyOnReturn: false })) return Buffer.byteLength(part) > 0
+    return false
   } finally {
     void discardRest(body)
   }
@@ -229,7 +231,7 @@ function callerOfRequest(
   return { tenantId, assertion, runId, label, requestId }
 }
 
-async function approvalOf(tx: Tx, { id, connector_id: connectorId }: Pick<Run, 'id' | 'connector_id'>) {
+async function auditOfApproval(tx: Tx, { id, connector_id: connectorId }: Pick<Run, 'id' | 'connector_id'>) {
   const connector = connectorId === null ? undefined : await findConnector(tx, connectorId)
   const resource = { type: 'sync_run', id, name: connector?.name ?? '' }
   return { category: 'connector', action: 'connector.run_approved', resource } as const
@@ -238,17 +240,19 @@ async function approvalOf(tx: Tx, { id, connector_id: connectorId }: Pick<Run, '
 function decisionRoutes(app: App, deps: Parts): void {
   const { db, queue, universe } = deps
   contractRoute(app, approveRun, async ({ params, body, context, requestId, keep }) => {
-    await assertAsReviewed(deps, { context, requestId }, params.id, body.diff_hash)
+    await assertNotStale(deps, { context, requestId }, params.id, body.diff_hash)
     const approved = await db
       .write(context, async (tx) => {
-        const before = await presentOrNot(tx, params.id)
+        const before = await requireRun(tx, params.id)
         if (before.status !== 'needs_approval')
-          throw transitionProblem(before, 'Only a run that waits for approval is approved.')
+          throw transitionProblem(before, 'Only a run that waits for approval can be approved.')
         if (!(await approveStored(tx, params.id, body.diff_hash, body.reason))) {
-          throw problem('diff_stale', { detail: 'The changes of the run are not those with this diff_hash.' })
+          throw problem('diff_stale', {
+            detail: 'The run has other changes than those with this `diff_hash`. Read the run and review its changes.',
+          })
         }
         await queue.sendRun(tx, context.tenantId, params.id)
-        await recordAuditEvent(tx, { context, requestId }, await approvalOf(tx, before))
+        await recordAuditEvent(tx, { context, requestId }, await auditOfApproval(tx, before))
         return await keep(tx, await present(tx, params.id))
       })
       .catch(refuseSecondRun)
@@ -259,9 +263,9 @@ function decisionRoutes(app: App, deps: Parts): void {
   contractRoute(app, cancelRun, async (input) => {
     const { params, context, keep } = input
     const { before, run } = await db.write(context, async (tx) => {
-      const found = await presentOrNot(tx, params.id)
+      const found = await requireRun(tx, params.id)
       if ((await cancelStored(tx, params.id)) === undefined) {
-        throw transitionProblem(found, found.trigger === 'push' ? 'A push is not cancelled.' : 'The run has ended.')
+        throw transitionProblem(found, found.trigger === 'push' ? 'A push cannot be cancelled.' : 'The run has ended.')
       }
       return { before: found, run: await keep(tx, await present(tx, params.id)) }
     })
@@ -273,11 +277,11 @@ function decisionRoutes(app: App, deps: Parts): void {
 
   contractRoute(app, rollbackRun, async ({ params, body, context, requestId, answer, keep }) => {
     const found = async (tx: Tx) => {
-      const before = await presentOrNot(tx, params.id)
+      const before = await requireRun(tx, params.id)
       if (before.trigger === 'push')
-        throw transitionProblem(before, 'A push is not undone: push the rows as they are to be.')
+        throw transitionProblem(before, 'A push cannot be undone. Push the rows with the values that they should have.')
       if (before.finished_at === null || before.counts.applied === 0 || before.connector_id === null) {
-        throw transitionProblem(before, 'Only a run that has ended and has applied something can be undone.')
+        throw transitionProblem(before, 'Only a run that has ended and applied changes can be undone.')
       }
       const connector = await findConnector(tx, before.connector_id)
       if (connector === undefined)
@@ -288,10 +292,10 @@ function decisionRoutes(app: App, deps: Parts): void {
     const caller = callerOfRequest(context, requestId, params.id)
     const { changed, left } = await callUniverse(async () => await universe.imports.undoable(caller, connector.dataset))
     if (changed) {
-      throw problem('diff_stale', { detail: 'A later run has changed what this run had changed. Undo that one first.' })
+      throw problem('diff_stale', { detail: 'A later run changed the same rows. Undo that run first.' })
     }
     if (!left)
-      throw problem('invalid_transition', { detail: 'What the run had changed is undone already.', allowed: [] })
+      throw problem('invalid_transition', { detail: 'The changes of the run were already undone.', allowed: [] })
     const begun = await db
       .write(context, async (tx) => {
         const before = await found(tx)
@@ -317,25 +321,25 @@ function decisionRoutes(app: App, deps: Parts): void {
   })
 }
 
-/** Throws `diff_stale` if the first changes of a run are outdated. The worker checks all of them. */
-async function assertAsReviewed(
+/** Throws `diff_stale` if one of the first changes of a run is outdated. The worker checks all of them. */
+async function assertNotStale(
   { db, universe }: Parts,
   { context, requestId }: Pick<RequestInfo, 'context' | 'requestId'>,
   runId: string,
   diffHash: string,
 ): Promise<void> {
-  const run = await db.write(context, async (tx) => await presentOrNot(tx, runId))
+  const run = await db.write(context, async (tx) => await requireRun(tx, runId))
   // The approving transaction reports other obstacles.
   if (run.status !== 'needs_approval' || run.diff_hash !== diffHash) return
   const caller = callerOfRequest(context, requestId, runId)
   if ((await callUniverse(async () => await universe.imports.check(caller, 0))).stale) {
     throw problem('diff_stale', {
-      detail: 'What the run would change has changed since it was reviewed. Run the connector again.',
+      detail: 'The rows have changed since the run was reviewed. Run the connector again.',
     })
   }
 }
 
-async function presentOrNot(tx: Tx, id: string): Promise<Run> {
+async function requireRun(tx: Tx, id: string): Promise<Run> {
   const found = await findRun(tx, id)
   if (found === undefined) throw problem('not_found')
   return found.run
@@ -343,18 +347,18 @@ async function presentOrNot(tx: Tx, id: string): Promise<Run> {
 
 async function present(tx: Tx, id: string): Promise<Run> {
   const found = await findRun(tx, id)
-  if (found === undefined) throw new Error('the run is not there')
+  if (found === undefined) throw new Error('the run does not exist')
   return found.run
 }
 
 function transitionProblem(run: Run, detail: string) {
-  return problem('invalid_transition', { detail: `${detail} This one is ${run.status}.`, allowed: movesOf(run) })
+  return problem('invalid_transition', { detail: `${detail} This one is ${run.status}.`, allowed: actionsOf(run) })
 }
 
 /** The database enforces that a connector has one run at a time. */
 function refuseSecondRun(error: unknown): never {
   if (sqlError(error).constraint === 'run_one_a_connector') {
-    throw problem('run_in_progress', { detail: 'Another run of the connector is under way.' })
+    throw problem('run_in_progress', { detail: 'Another run of the connector is in progress.' })
   }
   throw error
 }

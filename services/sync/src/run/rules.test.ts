@@ -1,6 +1,6 @@
 import { type Run, runCountsSchema, safetySchema } from '@postern/contracts'
 import { describe, expect, test } from 'vitest'
-import { breachesOf, movesOf } from './rules.ts'
+import { breachesOf, actionsOf } from './rules.ts'
 
 const counts = runCountsSchema.parse(Object.fromEntries(Object.keys(runCountsSchema.shape).map((name) => [name, 0])))
 const safety = safetySchema.parse({})
@@ -83,7 +83,7 @@ const askedOf = (
   applied = 0,
   connector_id: string | null = 'c',
   trigger: Run['trigger'] = 'api',
-) => movesOf({ status, connector_id, trigger, counts: { ...counts, applied } })
+) => actionsOf({ status, connector_id, trigger, counts: { ...counts, applied } })
 
 describe('the actions on a run', () => {
   test('that waits for approval are approve and cancel', () => {

@@ -14,7 +14,6 @@ interface PushCounts {
   readonly deactivated: number
 }
 
-/** How a push ended. Its second part may have failed after the first was applied. */
 export type RunOutcome =
   | { readonly status: 'succeeded'; readonly counts: PushCounts }
   | { readonly status: 'failed'; readonly failure: PushFailure; readonly counts: PushCounts }
@@ -29,7 +28,7 @@ export interface Actor {
 export const interruptedAfterSeconds = 300
 
 /** Returns the possible actions, as the last segments of their paths. A push has none. */
-export function movesOf({
+export function actionsOf({
   status,
   counts,
   connector_id,
@@ -37,7 +36,7 @@ export function movesOf({
 }: Pick<Run, 'status' | 'counts' | 'connector_id' | 'trigger'>): readonly ('approve' | 'cancel' | 'rollback')[] {
   if (trigger === 'push') return []
   if (status === 'needs_approval') return ['approve', 'cancel']
-  if (!finalRunStatuses.some((final) => final === status)) return ['cancel']
+  if (!isFinal(status)) return ['cancel']
   return connector_id !== null && counts.applied > 0 ? ['rollback'] : []
 }
 
@@ -102,8 +101,6 @@ function twoDecimals(actual: number, allowed: number): number {
   return actual > allowed && nearest <= allowed ? Math.ceil((allowed + 0.001) * 100) / 100 : nearest
 }
 
-const final: ReadonlySet<Run['status']> = new Set(['succeeded', 'partial', 'failed', 'cancelled'])
-
 export function isFinal(status: Run['status']): boolean {
-  return final.has(status)
+  return finalRunStatuses.some((final) => final === status)
 }

@@ -217,30 +217,30 @@ const supersede = statement(
   returning r.id`,
 )
 
-/** Cancels the connector's run that waits for approval, and records what `happened`. Returns the ids of cancelled runs. */
+/** Cancels the connector's run that waits for approval, because of what `happened`. Returns the ids of cancelled runs. */
 export async function supersedeRuns(
   tx: Tx,
   connectorId: string,
   happened: 'another run of the connector has begun' | 'the connector was retired',
 ): Promise<string[]> {
-  const overtaken: RowError = {
+  const superseded: RowError = {
     row: null,
     key: null,
     field: null,
     code: 'superseded',
-    message: `before it was approved ${happened}, and this one cannot be approved any more`,
+    message: `${happened} before this one was approved, so this one cannot be approved any more`,
     excerpt: null,
     severity: 'warning',
   }
-  const superseded = await tx.query<{ id: string }>(supersede([connectorId]))
-  for (const { id } of superseded) {
+  const cancelled = await tx.query<{ id: string }>(supersede([connectorId]))
+  for (const { id } of cancelled) {
     await disallowWork(tx, id)
-    await insertErrors(tx, id, [overtaken])
+    await insertErrors(tx, id, [superseded])
   }
-  return superseded.map(({ id }) => id)
+  return cancelled.map(({ id }) => id)
 }
 
-// Whoever retires the connector at the same moment goes by `telling`.
+// A concurrent retirement notices the run by `telling`.
 const touchConnector = statement(
   'sync_touch_connector',
   'update sync.connector set last_run_at = now(), telling = telling + 1 where id = $1',
@@ -352,7 +352,7 @@ function toRun(row: RunRow): Run {
     failure:
       row.failure === null
         ? null
-        : { code: row.failure, message: row.failure_message ?? 'The push failed; its answer said why.' },
+        : { code: row.failure, message: row.failure_message ?? 'The push failed. The response to it says why.' },
     diff_hash: row.diff_hash,
     input_sha256: row.input_sha256,
     rollback_of: row.rollback_of,

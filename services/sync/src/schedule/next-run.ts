@@ -1,7 +1,7 @@
 import type { Schedule } from '@postern/contracts'
 import { Cron } from 'croner'
 
-const minGapMs = 5 * 60_000
+const minPauseMs = 5 * 60_000
 const checkedRuns = 60
 
 /** Returns what is wrong and with which member, or undefined. */
@@ -13,7 +13,7 @@ export function scheduleFault(
     return { field: 'time_zone', detail: 'must be an IANA time zone such as Europe/Berlin' }
   let runs: readonly Date[]
   try {
-    // In UTC, because a skipped time is made up for at once.
+    // In UTC, because a time that clocks skip is due right after the change.
     runs = cronOf({ ...schedule, time_zone: 'UTC' }).nextRuns(checkedRuns, now)
   } catch {
     return {
@@ -23,7 +23,7 @@ export function scheduleFault(
   }
   if (runs.length === 0) return { field: 'cron', detail: 'is never due' }
   const isTooClose = runs.some(
-    (run, index) => index > 0 && run.getTime() - (runs[index - 1]?.getTime() ?? 0) < minGapMs,
+    (run, index) => index > 0 && run.getTime() - (runs[index - 1]?.getTime() ?? 0) < minPauseMs,
   )
   return isTooClose ? { field: 'cron', detail: 'must leave five minutes between two runs' } : undefined
 }
@@ -35,7 +35,7 @@ export function scheduleFault(
 export function nextRun(schedule: Schedule, after: Date): Date | undefined {
   if (plainFields(schedule.cron)[1] === '*') return cronOf(schedule).nextRun(after) ?? undefined
   const zone = zoneOf(schedule.time_zone)
-  // Croner does so only for schedules with one minute and one hour.
+  // Croner does this only for schedules with one minute and one hour.
   const times = cronOf({ ...schedule, time_zone: 'UTC' })
   for (let time = times.nextRun(new Date(zone.timeAt(after.getTime()))); time !== null; time = times.nextRun(time)) {
     const due = firstMomentOf(zone, time.getTime())

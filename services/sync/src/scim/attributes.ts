@@ -10,7 +10,6 @@ export interface Attribute {
   /** `readWrite` if not set. */
   readonly mutability?: 'readOnly' | 'immutable'
   readonly unique?: true
-  /** The only allowed values. */
   readonly canonicalValues?: readonly string[]
   readonly parts?: readonly Attribute[]
 }

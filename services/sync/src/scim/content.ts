@@ -37,8 +37,8 @@ export interface Unit {
 }
 
 /**
- * If the user does not say `active`, it keeps the given state. `mayBeUnassigned`: a patch may have removed `active`
- * (RFC 7644, section 3.5.2.2). Throws `invalidValue`.
+ * Parses a user. Without `active`, it has the given state. `mayBeUnassigned`: a patch may have removed `active` (RFC 7644, section
+ * 3.5.2.2). Throws `invalidValue`.
  */
 export function readUser(sent: unknown, active = true, { mayBeUnassigned = false } = {}): User {
   const parsed = scimUserInputSchema.safeParse(sent)
@@ -136,16 +136,16 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** An unknown name under these prefixes is a typo. */
-const ours = ['urn:ietf:params:scim:schemas:core:', 'urn:ietf:params:scim:schemas:extension:enterprise:']
+/** Under these prefixes, an unknown name is an error of the client. */
+const ownPrefixes = ['urn:ietf:params:scim:schemas:core:', 'urn:ietf:params:scim:schemas:extension:enterprise:']
 
-/** Values of unsupported schemas are ignored. */
+/** Returns whether the path belongs to an unsupported schema, whose values are ignored. */
 export function isOfOtherSchema(path: string): boolean {
   const lower = path.toLowerCase()
-  return /^urn:[a-z0-9-]+:/.test(lower) && !ours.some((begin) => lower.startsWith(begin))
+  return /^urn:[a-z0-9-]+:/.test(lower) && !ownPrefixes.some((prefix) => lower.startsWith(prefix))
 }
 
-/** Attribute names are case-insensitive (RFC 7643, section 2.1). */
+/** Returns whether two names are equal except for their case (RFC 7643, section 2.1). */
 export function hasNameTwice(value: Readonly<Record<string, unknown>>): boolean {
   const names = Object.keys(value)
   return new Set(names.map((name) => name.toLowerCase())).size < names.length

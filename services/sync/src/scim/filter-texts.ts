@@ -1,4 +1,4 @@
-/** The most likely meaning first. */
+/** The possible meanings of a text, the most likely one first. */
 export type TextMeanings = readonly [string, ...string[]]
 
 export interface ExtractedTexts {
@@ -7,7 +7,7 @@ export interface ExtractedTexts {
 }
 
 /**
- * Texts should be JSON strings (RFC 7644, section 3.4.2.2), but many providers do not escape the backslash of
+ * Replaces each text with its number. Texts should be JSON strings (RFC 7644, section 3.4.2.2), but many providers do not escape the backslash of
  * `DOMAIN\user`. If both readings differ, both are returned.
  */
 export function extractTexts(filter: string): ExtractedTexts {

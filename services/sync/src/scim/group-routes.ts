@@ -106,9 +106,9 @@ export async function listWholeGroups(
   locate: UrlOfPath,
 ): Promise<{ readonly total: number; readonly groups: readonly ScimGroup[] }> {
   const { total, groups: found } = await listGroups(tx, condition, page)
-  const isBrief = isLeftOut('members', query)
-  const groups = isBrief ? found : await limitByMembers(tx, found, maxMembersListed)
-  const members = await listMembers(tx, isBrief ? [] : groups.map(({ id }) => id))
+  const omitsMembers = isLeftOut('members', query)
+  const groups = omitsMembers ? found : await limitByMembers(tx, found, maxMembersListed)
+  const members = await listMembers(tx, omitsMembers ? [] : groups.map(({ id }) => id))
   return { total, groups: groups.map((group) => project(present(group, members.get(group.id) ?? [], locate), query)) }
 }
 

@@ -9,7 +9,7 @@ interface Change {
   readonly after: User | undefined
 }
 
-/** The others are updated when one of their own users changes. */
+/** How many units a change of their manager updates. The other units are updated when one of their users changes. */
 const maxUnits = 500
 
 /**

@@ -1,8 +1,8 @@
-import { type ScimPatch, type ScimType, groupUrn, scimGroupInputSchema } from '@postern/contracts'
-import { problem } from '@postern/service-kit'
+import { type ScimPatch, groupUrn, scimGroupInputSchema } from '@postern/contracts'
 import { parse } from 'scim2-parse-filter'
 import { groupSchema } from './attributes.ts'
 import { hasNameTwice, isOfOtherSchema, isRecord } from './content.ts'
+import { patchProblem, repeatedNameProblem } from './patch-problem.ts'
 
 export type GroupStep =
   | { readonly kind: 'display-name'; readonly value: string }
@@ -13,13 +13,13 @@ export type GroupStep =
 const memberList = scimGroupInputSchema.out.shape.members
 const namesOnly = scimGroupInputSchema.out.pick({ displayName: true, externalId: true }).partial()
 
-/** Returns ordered steps for SQL (RFC 7644, section 3.5.2), because a group can have many members. */
+/** Converts a patch (RFC 7644, section 3.5.2) to steps for SQL, because a group can have many members. */
 export function stepsOf({ Operations }: Pick<ScimPatch, 'Operations'>): GroupStep[] {
   const steps = Operations.flatMap(({ op, path, value }) => stepsOfOne(op.toLowerCase(), path, value))
   return steps.reduce<GroupStep[]>(joinStep, [])
 }
 
-/** Providers send one operation for each member. */
+/** Joins steps, because providers send one operation for each member. */
 function joinStep(steps: GroupStep[], step: GroupStep): GroupStep[] {
   const last = steps.at(-1)
   if ((step.kind === 'add' || step.kind === 'remove') && last?.kind === step.kind) {
@@ -32,7 +32,7 @@ function stepsOfOne(op: string, path: string | undefined, value: unknown): Group
   if (path === undefined) {
     if (op === 'remove') throw patchProblem('noTarget', 'a removal needs a path')
     if (!isRecord(value)) throw patchProblem('invalidValue', 'without a path the value must be an object')
-    if (hasNameTwice(value)) throw patchProblem('invalidSyntax', 'a member must occur once: names are case-insensitive')
+    if (hasNameTwice(value)) throw repeatedNameProblem()
     return Object.entries(value).flatMap(([name, inner]) => (isIgnored(name) ? [] : stepsOfOne(op, name, inner)))
   }
   if (path.toLowerCase() === groupUrn.toLowerCase() && op !== 'remove') return stepsOfOne(op, undefined, value)
@@ -97,9 +97,4 @@ function filteredMembers(op: string, path: string): string[] {
     throw patchProblem('invalidFilter', 'the filter in the path cannot be read', cause)
   }
   throw patchProblem('invalidFilter', 'members can be selected only by `value eq` and an id')
-}
-
-function patchProblem(scimType: ScimType, detail: string, cause?: unknown) {
-  const errors = [{ pointer: '/Operations', code: scimType, detail: `cannot be done: ${detail}` }]
-  return problem('bad_request', { detail: 'Nothing was changed.', errors, cause })
 }

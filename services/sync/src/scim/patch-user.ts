@@ -1,37 +1,15 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type ScimPatch, type ScimType, enterpriseUrn, scimValues, userUrn } from '@postern/contracts'
-import { problem } from '@postern/service-kit'
-import { type Compare, type Filter, parse, stringify } from 'scim2-parse-filter'
+import { type ScimPatch, enterpriseUrn, scimValues, userUrn } from '@postern/contracts'
+import type { Compare, Filter } from 'scim2-parse-filter'
 import { ScimError, type ScimPatchOperation, type ScimResource, scimPatch } from 'scim-patch'
-import { type Attribute, enterpriseSchema, userSchema } from './attributes.ts'
-import { type UserContent, hasNameTwice, isOfOtherSchema, isRecord } from './content.ts'
-
-/** Attributes of RFC 7643 that are not stored. Changes to them have no effect. */
-const notKept: ReadonlySet<string> = new Set([
-  'id',
-  'meta',
-  'schemas',
-  'password',
-  'groups',
-  'roles',
-  'entitlements',
-  'photos',
-  'ims',
-  'x509certificates',
-])
-
-interface ResolvedPath {
-  readonly path: string
-  readonly root: string
-  readonly isExtension: boolean
-  readonly attribute: Attribute
-  readonly filter: Filter | undefined
-  readonly part: Attribute | undefined
-}
+import { type Attribute, userSchema } from './attributes.ts'
+import { type UserContent, hasNameTwice, isRecord } from './content.ts'
+import { patchProblem, repeatedNameProblem } from './patch-problem.ts'
+import { type ResolvedPath, findAttribute, resolvePath } from './resolve-path.ts'
 
 /**
- * Every path is resolved against our schemas first, because the library would follow any path, even into
- * `Object.prototype`.
+ * Resolves every path against our schemas first, because the library would follow any path,
+ * even into `Object.prototype`.
  */
 export function patchUser(content: UserContent, { Operations }: Pick<ScimPatch, 'Operations'>): unknown {
   // The library's type requires dates in `meta`, but it does not read them.
@@ -83,9 +61,11 @@ function markSelected<T extends UserContent>(
   { operation, place: { filter, root, isExtension, part } }: ResolvedOperation,
 ): { readonly marked: T; readonly operation: ScimPatchOperation | undefined } {
   if (filter === undefined || isExtension) return { marked: resource, operation }
-  const meant = new Set(entriesOf(resource, root).filter((entry) => isSelected(entry, filter)))
-  if (meant.size === 0) return { marked: resource, operation: operation.op === 'remove' ? undefined : operation }
-  const entries = entriesOf(resource, root).map((entry) => (meant.has(entry) ? { ...entry, [markName]: true } : entry))
+  const selected = new Set(entriesOf(resource, root).filter((entry) => isSelected(entry, filter)))
+  if (selected.size === 0) return { marked: resource, operation: operation.op === 'remove' ? undefined : operation }
+  const entries = entriesOf(resource, root).map((entry) =>
+    selected.has(entry) ? { ...entry, [markName]: true } : entry,
+  )
   const path = `${root}[${markName} eq true]${part === undefined ? '' : `.${part.name}`}`
   return { marked: { ...resource, [root]: entries }, operation: { ...operation, path } }
 }
@@ -95,18 +75,18 @@ function resolve(operation: Operation, resource: UserContent): ResolvedOperation
   const { path, value } = operation
   if (op === 'remove') return resolveRemoval(operation, resource)
   if (path !== undefined && path.toLowerCase() !== enterpriseUrn.toLowerCase()) {
-    const place = placeOf(path)
+    const place = resolvePath(path)
     return place === undefined ? [] : [assign(op, place, value)]
   }
   if (!isRecord(value)) throw patchProblem('invalidValue', 'without a path the value must be an object')
-  if (hasNameTwice(value)) throw nameTwice()
+  if (hasNameTwice(value)) throw repeatedNameProblem()
   return Object.entries(value).flatMap(([name, inner]) => {
     const isExtension = name.toLowerCase() === enterpriseUrn.toLowerCase()
     if (isExtension && isRecord(inner)) return resolve({ op, path: enterpriseUrn, value: inner }, resource)
     if (isExtension && inner === null) return resolveRemoval({ op: 'remove', path: enterpriseUrn }, resource)
     if (isExtension) throw patchProblem('invalidValue', 'the value of an extension must be an object')
     if (name.toLowerCase() === userUrn.toLowerCase()) return resolve({ op, value: inner }, resource)
-    const at = placeOf(path === undefined ? name : `${enterpriseUrn}:${name}`, { ignoresUnknown: true })
+    const at = resolvePath(path === undefined ? name : `${enterpriseUrn}:${name}`, { ignoresUnknown: true })
     return at === undefined ? [] : [assign(op, at, inner)]
   })
 }
@@ -118,13 +98,12 @@ function resolveRemoval({ path, value }: Operation, resource: UserContent): Reso
     const names = isRecord(extension) ? Object.keys(extension) : []
     return names.flatMap((name) => resolveRemoval({ op: 'remove', path: `${enterpriseUrn}:${name}` }, resource))
   }
-  const place = placeOf(path)
-  // The target of a removal is missing already.
+  const place = resolvePath(path)
   if (place === undefined || !isPresent(place, resource)) return []
   const { attribute, filter, part } = place
   const isOfValues = attribute.multi === true && filter === undefined && part === undefined && (value ?? '') !== ''
-  const meant = isOfValues ? { ...place, filter: filterOfValues(attribute, value) } : place
-  return [{ operation: { op: 'remove', path: place.path }, place: meant }]
+  const target = isOfValues ? { ...place, filter: filterOfValues(attribute, value) } : place
+  return [{ operation: { op: 'remove', path: place.path }, place: target }]
 }
 
 /** Some providers send the values to remove beside the path. */
@@ -132,9 +111,9 @@ function filterOfValues({ parts = [] }: Attribute, value: unknown): Filter {
   const given = scimValues(value, 'value')
   const filters = (Array.isArray(given) ? given : []).map((each: unknown): Filter => {
     const terms = Object.entries(isRecord(each) ? each : {}).flatMap(([name, inner]): Filter[] => {
-      const part = find(parts, name)
-      const tells = part !== undefined && part.name !== 'primary' && part.name !== 'display'
-      return tells && typeof inner === 'string' && inner !== ''
+      const part = findAttribute(parts, name)
+      const isIdentifying = part !== undefined && part.name !== 'primary' && part.name !== 'display'
+      return isIdentifying && typeof inner === 'string' && inner !== ''
         ? [{ op: 'eq', attrPath: part.name, compValue: inner }]
         : []
     })
@@ -214,10 +193,8 @@ function withOnePrimary<T extends UserContent>(before: UserContent, after: T): T
     const [earlier, entries] = [entriesOf(before, name), entriesOf(after, name)]
     const primary = entries.filter(isPrimary)
     if (primary.length < 2) return []
-    const stays = primary.findLast((entry) => !earlier.some((one) => isDeepStrictEqual(one, entry))) ?? primary[0]
-    return [
-      [name, entries.map((entry) => (isPrimary(entry) && entry !== stays ? { ...entry, primary: false } : entry))],
-    ]
+    const kept = primary.findLast((entry) => !earlier.some((one) => isDeepStrictEqual(one, entry))) ?? primary[0]
+    return [[name, entries.map((entry) => (isPrimary(entry) && entry !== kept ? { ...entry, primary: false } : entry))]]
   })
   return { ...after, ...Object.fromEntries(changed) }
 }
@@ -241,9 +218,11 @@ function inNamesOfParts(place: ResolvedPath, value: unknown): unknown {
   const { attribute, part } = place
   if (Array.isArray(value)) return value.map((each: unknown) => inNamesOfParts(place, each))
   if (attribute.parts === undefined || part !== undefined || !isRecord(value)) return value
-  if (hasNameTwice(value)) throw nameTwice()
+  if (hasNameTwice(value)) throw repeatedNameProblem()
   const { parts } = attribute
-  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [find(parts, name)?.name ?? name, inner]))
+  return Object.fromEntries(
+    Object.entries(value).map(([name, inner]) => [findAttribute(parts, name)?.name ?? name, inner]),
+  )
 }
 
 function operationOf(op: string, place: ResolvedPath, given: unknown): ScimPatchOperation {
@@ -261,7 +240,7 @@ function operationOf(op: string, place: ResolvedPath, given: unknown): ScimPatch
   }
 }
 
-/** The library would ignore a list. */
+/** Returns the only value of a list, because the library would ignore a list. */
 function oneOf(given: unknown): unknown {
   if (!Array.isArray(given)) return given
   const [one, ...others]: readonly unknown[] = given
@@ -285,97 +264,4 @@ function isPresent({ root, isExtension, attribute }: ResolvedPath, resource: Use
   if (!isExtension) return resource[root] !== undefined
   const extension = resource[enterpriseUrn]
   return isRecord(extension) && extension[attribute.name] !== undefined
-}
-
-/**
- * Undefined for an attribute that is not stored. Throws `invalidPath` for an unknown attribute, unless
- * `ignoresUnknown`.
- */
-function placeOf(path: string, { ignoresUnknown = false } = {}): ResolvedPath | undefined {
-  const bracket = path.indexOf('[')
-  const close = path.lastIndexOf(']')
-  if (bracket !== -1 && close < bracket) throw unknownPathProblem(path)
-  const head = bracket === -1 ? path : path.slice(0, bracket)
-  const colon = head.lastIndexOf(':')
-  const urn = head.slice(0, Math.max(0, colon)).toLowerCase()
-  const isExtension = urn === enterpriseUrn.toLowerCase()
-  if (urn !== '' && !isExtension && urn !== userUrn.toLowerCase()) {
-    if (ignoresUnknown || isOfOtherSchema(head)) return undefined
-    throw unknownPathProblem(path)
-  }
-  const [name = '', ...inner] = head.slice(colon + 1).split('.')
-  const after =
-    bracket === -1
-      ? inner
-      : [
-          ...inner,
-          ...path
-            .slice(close + 1)
-            .split('.')
-            .slice(1),
-        ]
-  if (!isExtension && notKept.has(name.toLowerCase())) return undefined
-  const known = isExtension ? enterpriseSchema.attributes : userSchema.attributes
-  const attribute = find(known, name)
-  const [partName, ...beyond] = after
-  const part = partName === undefined ? undefined : find(attribute?.parts ?? [], partName)
-  if (attribute === undefined || beyond.length > 0 || (partName !== undefined && part === undefined)) {
-    if (ignoresUnknown || urn !== '') return undefined
-    throw unknownPathProblem(path)
-  }
-  const filter = bracket === -1 ? undefined : filterOf(path.slice(bracket + 1, close), attribute)
-  const chosen = filter === undefined ? '' : `[${stringify(filter)}]`
-  const prefix = isExtension ? `${enterpriseUrn}:` : ''
-  return {
-    path: `${prefix}${attribute.name}${chosen}${part === undefined ? '' : `.${part.name}`}`,
-    root: attribute.name,
-    isExtension,
-    attribute,
-    filter,
-    part,
-  }
-}
-
-function find(attributes: readonly Attribute[], name: string): Attribute | undefined {
-  return attributes.find((each) => each.name.toLowerCase() === name.toLowerCase())
-}
-
-function filterOf(text: string, attribute: Attribute): Filter {
-  let filter: Filter
-  try {
-    filter = parse(text)
-  } catch (cause) {
-    throw patchProblem('invalidFilter', 'the filter in the path cannot be read', cause)
-  }
-  return renamed(filter, attribute)
-}
-
-function renamed(filter: Filter, attribute: Attribute): Filter {
-  switch (filter.op) {
-    case 'and':
-    case 'or':
-      return { op: filter.op, filters: filter.filters.map((each) => renamed(each, attribute)) }
-    case 'not':
-      return { op: 'not', filter: renamed(filter.filter, attribute) }
-    case '[]':
-      throw patchProblem('invalidFilter', 'a filter in a path cannot contain another filter')
-    default: {
-      const part = find(attribute.multi === true ? (attribute.parts ?? []) : [], filter.attrPath)
-      if (part === undefined) throw patchProblem('invalidFilter', `${attribute.name} has no such part`)
-      return { ...filter, attrPath: part.name }
-    }
-  }
-}
-
-function unknownPathProblem(path: string) {
-  return patchProblem('invalidPath', `there is no attribute ${path.slice(0, 80)}`)
-}
-
-function nameTwice() {
-  return patchProblem('invalidSyntax', 'a member must occur once: names are case-insensitive')
-}
-
-function patchProblem(scimType: ScimType, detail: string, cause?: unknown) {
-  const errors = [{ pointer: '/Operations', code: scimType, detail: `cannot be done: ${detail}` }]
-  return problem('bad_request', { detail: 'Nothing was changed.', errors, cause })
 }

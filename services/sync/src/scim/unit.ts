@@ -44,13 +44,13 @@ export function lowestNode(unit: Unit): PushedNode[] {
   return nodesOf(unit, 'active').slice(-1)
 }
 
-/** A long key is hashed. */
+/** Hashes a key that is too long. */
 function keyOf(level: string, names: readonly string[]): string {
   const key = `${level}:${names.map((name) => encodeURIComponent(name)).join('/')}`
   return key.length <= 200 ? key : `${level}:sha256:${createHash('sha256').update(key).digest('hex')}`
 }
 
-/** `inhabited` holds the keys of nodes with other active users. */
+/** Returns nodes that a user creates, activates or leaves empty. `inhabited`: keys of nodes with other active users. */
 export function unitChanges(
   before: Unit | undefined,
   after: Unit | undefined,

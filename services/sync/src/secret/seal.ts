@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import type { KeyRing } from '@postern/signed-context'
 
-/** A secret that is moved in the database cannot be decrypted there. */
+/** Where a secret is stored. If its row is moved or copied, it cannot be decrypted there. */
 export interface SecretPlace {
   readonly tenantId: string
   readonly connectorId: string

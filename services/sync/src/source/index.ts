@@ -7,5 +7,4 @@ import type { SourceType } from './types.ts'
 
 const types: readonly SourceType[] = [csv, httpJson, ldap, scim, sql]
 
-/** All source types by name. */
 export const sourceTypes: ReadonlyMap<string, SourceType> = new Map(types.map((each) => [each.type, each]))

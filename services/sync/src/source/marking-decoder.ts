@@ -11,7 +11,7 @@ const replacementBytes: Readonly<Record<string, Buffer>> = {
   'utf-16be': Buffer.from([0xff, 0xfd]),
 }
 
-/** Invalid bytes become `undecodable`; a U+FFFD in the text stays. */
+/** Decodes invalid bytes to `undecodable`. A U+FFFD in the text stays. */
 export class MarkingDecoder {
   readonly #decoder: TextDecoder
   readonly #replacement: Buffer | undefined

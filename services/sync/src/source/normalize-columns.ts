@@ -12,7 +12,7 @@ const twice = {
   message: 'is repeated in two Unicode forms, or contains such a name: make the source send it once',
 }
 
-/** Undefined if nothing changes. */
+/** Normalizes names and texts to NFC. Undefined if nothing changes. */
 export function normalizeColumns(given: Values): NormalizedColumns | undefined {
   try {
     if (normalizeTexts(given) === given) return undefined

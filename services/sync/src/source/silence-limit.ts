@@ -12,7 +12,7 @@ export interface SilenceLimit {
 export const closeTimeoutMs = 1000
 
 /**
- * On silence or cancellation it cuts the connection and rejects itself, because a library may leave its callers
+ * On silence or cancellation it cuts the connection and rejects, because a library may leave its callers
  * waiting.
  */
 export async function withSilenceLimit<T>(

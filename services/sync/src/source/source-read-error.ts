@@ -30,6 +30,6 @@ export class SourceReadError extends Error {
   }
 }
 
-export function wordsOf({ row, message }: SourceReadError): string {
+export function describeFailure({ row, message }: SourceReadError): string {
   return row === undefined ? message : `row ${row}: ${message}`
 }

@@ -50,8 +50,8 @@ export function toRowOrError(
   return { kind: 'error', row, field: toExcerpt(column), ...fault, values, faults }
 }
 
-function toExcerpt(name: string): string {
-  return name.length <= 80 ? name : `${name.slice(0, 79)}…`.toWellFormed()
+export function toExcerpt(text: string): string {
+  return text.length <= 80 ? text : `${text.slice(0, 79).toWellFormed()}…`
 }
 
 /** Rows of a table, kept as text until a row is requested. */
@@ -59,12 +59,12 @@ export interface SourceTexts {
   readonly kind: 'texts'
   /** The columns to read. */
   readonly columns: readonly string[]
+  /** Whether `columns` are all columns of the table. */
   readonly isWhole: boolean
-  /** Equal text has equal values if form and columns are equal. */
+  /** Identifies how texts are parsed: equal texts with equal `form` and `columns` have equal values. */
   readonly form: string
   readonly texts: readonly string[]
   readonly rows: number
-  readonly first: number
   /** Returns a row, or undefined for an empty line. */
   at(index: number): SourceItem | undefined
 }
@@ -72,11 +72,7 @@ export interface SourceTexts {
 /** Column names are in NFC. */
 export function emptyTable(names: readonly string[]): SourceTexts {
   const columns = names.map((name) => name.normalize('NFC'))
-  return { kind: 'texts', columns, isWhole: true, form: '', texts: [], rows: 0, first: 1, at: nothing }
-}
-
-function nothing(): undefined {
-  return undefined
+  return { kind: 'texts', columns, isWhole: true, form: '', texts: [], rows: 0, at: () => undefined }
 }
 
 export function* rowsOf(texts: SourceTexts): Generator<SourceItem> {
@@ -103,7 +99,6 @@ export interface SourceLimits {
   readonly maxSilenceMs: number
 }
 
-/** The input of a read. */
 export interface SourceContext<Config> {
   readonly config: Config
   readonly secrets: Readonly<Record<string, string | undefined>>
@@ -124,7 +119,7 @@ export interface SourceType {
   columnsOf(config: unknown): readonly string[] | undefined
   /** Reads the whole source in order. Throws a SourceReadError if it cannot be read to its end. */
   read(context: SourceContext<unknown>): AsyncIterable<SourceItem>
-  /** For a reader that recognizes most rows by their text. Only tables have it. */
+  /** Yields rows as texts, so that unchanged rows need not be parsed. Only tables have it. */
   readonly readTexts?: (context: SourceContext<unknown>) => AsyncIterable<SourceItem | SourceTexts>
 }
 
@@ -164,8 +159,8 @@ function parseConfig<Schema extends z.ZodType>(configSchema: Schema, config: unk
   if (success) return data
   const [issue] = error.issues
   const place = ['config', ...(issue?.path ?? [])].join('.')
-  const words = `\`${place}\` of the connector ${issue === undefined ? 'is not valid' : wordsOf(issue)}: change it`
-  throw new SourceReadError('config_invalid', words, { cause: error })
+  const message = `\`${place}\` of the connector ${issue === undefined ? 'is not valid' : wordsOf(issue)}: change it`
+  throw new SourceReadError('config_invalid', message, { cause: error })
 }
 
 /** Texts of a table were normalized while decoding. */
@@ -189,7 +184,7 @@ async function* readWithLimits<Schema extends z.ZodType, Item extends SourceItem
   const timeLimit = AbortSignal.timeout(maxDurationMs)
   const ended = new AbortController()
   const signal = AbortSignal.any([context.signal, timeLimit, ended.signal])
-  let [items, asked] = [0, 0]
+  let [items, checkedItems] = [0, 0]
   try {
     signal.throwIfAborted()
     for await (const item of read({ ...context, config, signal })) {
@@ -198,14 +193,14 @@ async function* readWithLimits<Schema extends z.ZodType, Item extends SourceItem
         throw new SourceReadError('too_many_rows', `the source has more than ${maxRows} rows: export fewer`)
       }
       yield normalizeItem(item)
-      // Checking costs more than an item.
-      if (items - asked >= 256) {
+      // Rarely, because a check takes longer than an item.
+      if (items - checkedItems >= 256) {
         signal.throwIfAborted()
-        asked = items
+        checkedItems = items
       }
     }
   } catch (error) {
-    // The cancellation is the reason of later errors.
+    // After a cancellation, other errors are its consequences.
     context.signal.throwIfAborted()
     if (!timeLimit.aborted) throw error
     const time = maxDurationMs < 120_000 ? `${maxDurationMs / 1000} s` : `${Math.round(maxDurationMs / 60_000)} minutes`

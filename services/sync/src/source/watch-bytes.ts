@@ -31,8 +31,8 @@ export function watchBytes(
     if (failure !== undefined) connection()?.destroy()
     return read
   }
-  const looking = setInterval(checkBytes, pollEveryMs)
-  looking.unref()
+  const timer = setInterval(checkBytes, pollEveryMs)
+  timer.unref()
   return {
     page: () => {
       const read = checkBytes()
@@ -42,6 +42,6 @@ export function watchBytes(
       return bytes
     },
     failure: () => failure,
-    end: () => clearInterval(looking),
+    end: () => clearInterval(timer),
   }
 }

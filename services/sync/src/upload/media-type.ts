@@ -1,7 +1,7 @@
 import { workbookMediaType } from '@postern/contracts'
 import { problem } from '@postern/service-kit'
 
-/** Others are accepted: clients send `text/csv`, bytes, Excel's type, curl's default form type, or none. */
+/** All other types are accepted: clients send `text/csv`, bytes, Excel's type, curl's default form type, or none. */
 const notATable = new RegExp(
   [
     '^(?:audio|font|image|message|model|multipart|video)/',
@@ -16,6 +16,6 @@ export function assertMayBeTable(contentType: string | undefined): void {
   if (type === workbookMediaType || !notATable.test(type)) return
   const what = type.startsWith('multipart/') ? 'A form is not accepted' : 'Only a table (CSV or .xlsx) is accepted'
   throw problem('unsupported_media_type', {
-    detail: `${what}: send the file itself as the body, as text/csv (curl --data-binary @file.csv).`,
+    detail: `${what}. Send the file itself as the body, as text/csv (curl --data-binary @file.csv).`,
   })
 }

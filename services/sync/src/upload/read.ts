@@ -15,7 +15,7 @@ export function openUpload(read: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>
   )
 }
 
-/** From number 0 until the end. Reads ahead; a failed read rejects only when its chunk is requested. */
+/** Reads all chunks, from number 0 on. Reads ahead. A failed read rejects only when its chunk is requested. */
 export function readChunks(chunksFrom: (first: number) => Promise<readonly Buffer[]>): Readable {
   async function* readAhead(): AsyncGenerator<Buffer> {
     let next = suppressUnhandledRejection(chunksFrom(0))

@@ -25,8 +25,8 @@ const chunkBytes = 60 * 1024
 const stallMs = 30_000
 
 /**
- * Deletes an interrupted or oversized file, and one whose SHA-256 differs from `announced`; housekeeping repeats a
- * failed deletion.
+ * Stores a file, unless it is interrupted or too large, or its SHA-256 differs from `announced`. A later run
+ * repeats a failed deletion.
  */
 export async function receiveUpload(
   db: Pick<TenantDb, 'write'>,
@@ -101,6 +101,7 @@ export async function receiveUpload(
   return { id, bytes, sha256 }
 }
 
+/** Counts the last bytes that begin an incomplete UTF-8 character. */
 export function unfinishedBytes(text: Buffer): number {
   for (let back = 1; back <= 3; back += 1) {
     const byte = text[text.length - back] ?? 0

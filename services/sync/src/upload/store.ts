@@ -7,9 +7,10 @@ const insertChunk = statement(
   `insert into sync.upload_chunk (tenant_id, upload_id, index, content)
   values ((select tenancy.tenant_id()), $1, $2, $3)`,
 )
+
 export const chunksAtOnce = 16
 
-// Hexadecimal is twice as long. Fails with SQLSTATE 22021 if a chunk is not UTF-8.
+// As text, because the hexadecimal form of bytes is twice as long. Fails with SQLSTATE 22021 if a chunk is not UTF-8.
 const selectText = statement(
   'sync_select_chunk_text',
   `select convert_from(u.content, 'UTF8') as text, null as bytes
@@ -17,7 +18,7 @@ const selectText = statement(
   where u.upload_id = $1 and u.index >= $2::integer and u.index < $2::integer + ${chunksAtOnce}
   order by u.index`,
 )
-// Text cannot hold NUL. `offset 0` makes PostgreSQL read each stored value once.
+// NUL cannot be part of a text. `offset 0` makes PostgreSQL read each stored value once.
 const selectChunk = statement(
   'sync_select_chunk',
   `select
@@ -53,7 +54,7 @@ export async function putChunks(tx: Tx, uploadId: string, first: number, content
   await Promise.all(contents.map(async (content, at) => await tx.execute(insertChunk([uploadId, first + at, content]))))
 }
 
-/** None after the end. If a chunk is not UTF-8, only `encoding` latin1 can read it. */
+/** Returns no chunks after the end. A chunk that is not UTF-8 needs the `encoding` latin1. */
 export async function findChunks(
   tx: Tx,
   uploadId: string,
@@ -88,7 +89,7 @@ const clearUploads = statement(
   )`,
 )
 
-/** At most 1000 chunks of 60 KiB. Returns how many. */
+/** Deletes at most 1000 chunks of ended runs. Returns how many. */
 export async function clearEndedUploads(tx: Tx, connectorId: string): Promise<number> {
   return await tx.execute(clearUploads([connectorId]))
 }

@@ -30,9 +30,9 @@ export interface DueDelivery {
   readonly firstAttemptAt: Date | null
 }
 
-export const mostEndpoints = 20
+export const maxEndpoints = 20
 
-/** In seconds after each attempt; the last one repeats. */
+/** Seconds after each attempt. The last pause repeats. */
 const pauses = [5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800] as const
 
 export function retryInSeconds(attempts: number): number {
@@ -74,7 +74,7 @@ export function planDeliveries(
   }
 }
 
-/** The body is the same for every attempt. `apiUrl`: undefined if links are paths. */
+/** Returns a body that is the same for every attempt. Without `apiUrl`, links are paths. */
 export function bodyOf(
   { type, resourceId, version, occurredAt }: Pick<DueDelivery, 'type' | 'resourceId' | 'version' | 'occurredAt'>,
   apiUrl: string | undefined,

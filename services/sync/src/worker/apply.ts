@@ -5,7 +5,7 @@ import { ServiceUnavailableError } from '@postern/service-client'
 import { ImportConflictError, type Imports } from '../import/imports.ts'
 import { errorsARun, countErrorsLeft, insertErrors } from '../run/error-store.ts'
 import { type RunLease, RunCancelledError, RunRefusedError } from './run-lease.ts'
-import { copyErrors } from './plan.ts'
+import { listErrors } from './plan.ts'
 import { type Outcome, type Progress, type Tx, recordOutcome } from './store.ts'
 
 /** Throws RunRefusedError if any remaining change differs from the reviewed one. */
@@ -29,35 +29,35 @@ export interface ApplyOptions {
   readonly pausesMs?: readonly number[] | undefined
 }
 
-/** Longer than a push blocks others. After that, the attempt has failed. */
-export const usualPausesMs = [1000, 2000, 4000]
+/** Together longer than a push blocks others. After the last one, the attempt has failed. */
+export const defaultPausesMs = [1000, 2000, 4000]
 
 /** Applies the planned changes in batches. After a crash, continues where it stopped. */
 export async function applyChanges(
   lease: RunLease,
   imports: Imports,
-  { signal, pausesMs = usualPausesMs }: ApplyOptions,
+  { signal, pausesMs = defaultPausesMs }: ApplyOptions,
 ): Promise<void> {
   const { connector } = lease
-  const next = async (): Promise<ApplyImportAnswer> => {
+  const applyNext = async (): Promise<ApplyImportAnswer> => {
     await lease.assertNotSuspended()
     return await imports.apply(await lease.importAttempt(), lease.diffHash, connector)
   }
-  const patiently = async (): Promise<ApplyImportAnswer> => {
+  const applyNextWithRetries = async (): Promise<ApplyImportAnswer> => {
     for (const pauseMs of pausesMs) {
       try {
-        return await next()
+        return await applyNext()
       } catch (error) {
         if (!(error instanceof ServiceUnavailableError || error instanceof ImportConflictError)) throw error
       }
       await sleep(pauseMs, undefined, { signal })
       await lease.commitStep(async () => ({}))
     }
-    return await next()
+    return await applyNext()
   }
   await lease.commitStep(async () => ({}))
   for (;;) {
-    const { applied, done, refused } = await patiently()
+    const { applied, done, refused } = await applyNextWithRetries()
     // A run whose changes are all applied can no longer be cancelled.
     const step = lease.commitStep(async () => ({ counts: { applied } }))
     await (done ? ignoreCancellation(step) : step)
@@ -69,7 +69,7 @@ export async function applyChanges(
 export async function endApplied(lease: RunLease, imports: Imports): Promise<void> {
   const { run, counts } = lease
   const planned = counts.created + counts.updated + counts.moved + counts.reactivated + counts.deactivated
-  const rejected = counts.applied === planned ? [] : await copyErrors(lease, imports, true)
+  const rejected = counts.applied === planned ? [] : await listErrors(lease, imports, true)
   await endRun(lease, 'works', async (tx) => {
     await insertErrors(tx, run.id, rejected)
     // A rollback reads no source: its errors are what it could not undo.
@@ -82,7 +82,7 @@ export async function endApplied(lease: RunLease, imports: Imports): Promise<voi
 export async function stopApplying(lease: RunLease, imports: Imports): Promise<void> {
   if (lease.status !== 'applying') return
   const applied = await imports.stop(await lease.importAttempt())
-  const rejected = await copyErrors(lease, imports, true)
+  const rejected = await listErrors(lease, imports, true)
   await ignoreCancellation(
     lease.commitStep(async (tx) => {
       await insertErrors(tx, lease.run.id, rejected)

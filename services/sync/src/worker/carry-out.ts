@@ -1,48 +1,32 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Run } from '@postern/contracts'
 import { ServiceUnavailableError } from '@postern/service-client'
-import type { Logger } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 import { findConnector, findWithSecrets } from '../connector/store.ts'
 import { datasetRules } from '../dataset/rules.ts'
 import { ImportConflictError } from '../import/imports.ts'
 import { excerptOf } from '../mapping/excerpt.ts'
 import type { Outbound } from '../outbound/outbound.ts'
-import type { Universe } from '../push/universe.ts'
 import type { Attempt } from '../queue/queue.ts'
 import { type RowError, insertErrors } from '../run/error-store.ts'
-import { clearOldErrors, listOldRuns, recordCleared } from '../run/old-details.ts'
-import { isFinal } from '../run/rules.ts'
 import { openSecrets } from '../secret/open-secrets.ts'
-import { SourceReadError, wordsOf } from '../source/source-read-error.ts'
+import { SourceReadError, describeFailure } from '../source/source-read-error.ts'
 import type { SourceLimits, SourceType } from '../source/types.ts'
-import { clearEndedUploads, deleteAbandonedUploads, deleteUpload } from '../upload/store.ts'
-import { applyChanges, assertNotStale, endApplied, endRun, stopApplying, usualPausesMs } from './apply.ts'
-import {
-  AssertionSource,
-  RunLease,
-  RunCancelledError,
-  RunLostError,
-  RunRefusedError,
-  TenantSuspendedError,
-} from './run-lease.ts'
+import { type CleanUpParts, cleanUp } from './clean-up.ts'
+import { applyChanges, assertNotStale, endApplied, endRun, stopApplying, defaultPausesMs } from './apply.ts'
+import { RunLease, RunCancelledError, RunLostError, RunRefusedError, TenantSuspendedError } from './run-lease.ts'
 import { compare, decidePlan, planRollback } from './plan.ts'
 import { beginStaging, listHashes, sendUnseenHashes, stageSource } from './read-source.ts'
-import { type TenantDb, advanceRun, acquireWork, releaseWork, takeOverRun } from './store.ts'
+import { acquireWork, advanceRun, releaseWork, takeOverRun } from './store.ts'
 import { runWhileWanted } from './while-wanted.ts'
+import { AssertionSource } from './worker-session.ts'
 
-export interface WorkerParts {
-  readonly workerDb: TenantDb
-  readonly universe: Universe
+export interface WorkerParts extends CleanUpParts {
   readonly sources: ReadonlyMap<string, SourceType>
   readonly outbound: Outbound
   readonly limits: SourceLimits
   readonly secretRing: KeyRing
-  readonly logger: Logger
   readonly pausesMs?: readonly number[]
-  readonly keepDetailsDays?: number | undefined
-  /** How long to remove old details after a run. Default 20 s; the tenant's next run removes the rest. */
-  readonly clearWithinMs?: number
   ended(status: Run['status']): void
 }
 
@@ -58,10 +42,10 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
       logger.warn({ event: 'sync_run_lost', run_id: runId })
       return
     }
-    const end = endOf(error, attempt) ?? (await endOfCancelled(lease))
+    const end = endAfter(error, attempt) ?? (await endIfCancelled(lease))
     if (end === undefined) {
       logger.warn({ event: 'sync_run_interrupted', run_id: runId, err: error })
-      // If this fails too, the run is like that of a crashed worker.
+      // If this fails too, another worker takes the run over as after a crash.
       await lease
         .release(
           async (tx) => await insertErrors(tx, runId, error instanceof SourceReadError ? [toWarning(error)] : []),
@@ -69,7 +53,7 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
         .catch(() => undefined)
       throw error
     }
-    await settle(parts, lease, attempt.isLast, attempt.signal)
+    await stopImport(parts, lease, attempt.isLast, attempt.signal)
     if (end.status === 'failed')
       logger.warn({ event: 'sync_run_failed', run_id: runId, code: end.failure.code, err: error })
     const isStopped = end.status === 'cancelled' || error instanceof TenantSuspendedError
@@ -89,18 +73,19 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
 export async function endLostRun(parts: WorkerParts, runId: string): Promise<void> {
   const lease = await acquireRunLease(parts, runId)
   if (lease === undefined) return
-  const message = 'Every worker that began the run has died. What was applied stays; run the connector again.'
-  await settle(parts, lease, true)
+  const message = 'Every worker that carried out the run has died. Applied changes stay. Run the connector again.'
+  await stopImport(parts, lease, true)
   await endRun(lease, 'fails', async () => ({ status: 'failed', failure: { code: 'worker_lost', message } }))
   parts.ended('failed')
   await cleanUp(parts, lease)
 }
 
 /**
- * Ends the import. If the universe is unavailable, a later attempt retries; the last attempt retries here and then leaves it open.
+ * Stops the import at the universe. If the universe is unavailable, a later attempt retries. The last attempt retries here, and then
+ * leaves the import as it is.
  */
-async function settle(parts: WorkerParts, lease: RunLease, isLast: boolean, signal?: AbortSignal): Promise<void> {
-  const { universe, logger, pausesMs = usualPausesMs } = parts
+async function stopImport(parts: WorkerParts, lease: RunLease, isLast: boolean, signal?: AbortSignal): Promise<void> {
+  const { universe, logger, pausesMs = defaultPausesMs } = parts
   for (const pauseMs of isLast ? [...pausesMs, undefined] : [undefined]) {
     try {
       return await stopApplying(lease, universe.imports)
@@ -121,7 +106,7 @@ async function settle(parts: WorkerParts, lease: RunLease, isLast: boolean, sign
   }
 }
 
-/** Whether another worker has the run. */
+/** Returns whether another worker has the run. */
 async function isLost(lease: RunLease): Promise<boolean> {
   try {
     await lease.assertWanted()
@@ -131,7 +116,7 @@ async function isLost(lease: RunLease): Promise<boolean> {
   return false
 }
 
-const retired = { code: 'connector_retired', message: 'The connector was retired before the run had begun.' }
+const retired = { code: 'connector_retired', message: 'The connector was retired before the run began.' }
 
 async function acquireRunLease({ workerDb }: WorkerParts, runId: string): Promise<RunLease | undefined> {
   const worker = crypto.randomUUID()
@@ -174,7 +159,7 @@ async function plan(parts: WorkerParts, lease: RunLease, signal: AbortSignal): P
   if (source === undefined) throw new RunRefusedError('no_such_source', 'Connectors of this type cannot be run here.')
   const openable = await lease.read(async (tx) => await findWithSecrets(tx, connector.id))
   // The next attempt reads the connector and its secrets again.
-  if (openable?.connector.version !== connector.version) throw new Error('the connector was changed at this moment')
+  if (openable?.connector.version !== connector.version) throw new Error('the connector was changed when the run began')
   const { tenantId } = await lease.caller()
   const secrets = openSecrets(secretRing, { tenantId, connectorId: connector.id }, openable.sealed)
   const context = { config: connector.config, secrets, outbound, limits }
@@ -183,7 +168,7 @@ async function plan(parts: WorkerParts, lease: RunLease, signal: AbortSignal): P
     const before = await beginStaging(lease, imports)
     const known = isAgain ? new Set<string>() : await listHashes(lease, imports)
     const hashes = known.size === 0 ? null : known.size
-    // A slow source writes nothing for long.
+    // While a slow source sends nothing, no step would notice that the run is lost or cancelled.
     const staged = await runWhileWanted(
       lease,
       signal,
@@ -202,7 +187,7 @@ async function plan(parts: WorkerParts, lease: RunLease, signal: AbortSignal): P
       await decidePlan(lease, imports, planned, staged)
       return
     }
-    if (isAgain) throw new Error('a source of which all rows were sent is not read again')
+    if (isAgain) throw new Error('the universe asked again for rows that it was sent')
     logger.info({ event: 'sync_run_read_again', run_id: lease.run.id })
   }
 }
@@ -212,7 +197,7 @@ type End =
   | { readonly status: 'failed'; readonly failure: { readonly code: string; readonly message: string } }
 
 /** A cancelled run ends now instead of waiting for the next attempt. */
-async function endOfCancelled(lease: RunLease): Promise<End | undefined> {
+async function endIfCancelled(lease: RunLease): Promise<End | undefined> {
   try {
     await lease.assertWanted()
   } catch (error) {
@@ -222,15 +207,15 @@ async function endOfCancelled(lease: RunLease): Promise<End | undefined> {
 }
 
 /** Returns how a run ends after an error, or undefined if it is retried. */
-function endOf(error: unknown, { isLast, signal }: Attempt): End | undefined {
+function endAfter(error: unknown, { isLast, signal }: Attempt): End | undefined {
   if (error instanceof RunCancelledError) return { status: 'cancelled' }
   if (error instanceof RunRefusedError)
     return { status: 'failed', failure: { code: error.code, message: error.message } }
   if (error instanceof SourceReadError && (!error.retryable || isLast)) {
-    return { status: 'failed', failure: { code: error.code, message: wordsOf(error) } }
+    return { status: 'failed', failure: { code: error.code, message: describeFailure(error) } }
   }
   if (!isLast || signal.aborted) return undefined
-  const message = 'The run could not be carried out. What was applied stays; run the connector again later.'
+  const message = 'The run could not be carried out. Applied changes stay. Run the connector again later.'
   return { status: 'failed', failure: { code: 'interrupted', message } }
 }
 
@@ -242,58 +227,5 @@ function toError({ row, field, code, message }: SourceReadError): RowError {
 /** The next attempt deletes it. */
 function toWarning(failure: SourceReadError): RowError {
   const error = toError(failure)
-  return { ...error, message: `${error.message}. It is tried again`, severity: 'warning' }
-}
-
-const defaultClearWithinMs = 20_000
-
-/** Deletes what an ended run no longer needs. Each transaction gets its own assertion. */
-async function cleanUp(parts: WorkerParts, lease: RunLease, signal?: AbortSignal): Promise<void> {
-  const { workerDb, logger } = parts
-  const { run, connector } = lease
-  try {
-    for (let removed = 1; removed > 0;) {
-      const { assertion } = await lease.caller()
-      removed = await workerDb.write({ assertion }, async (tx) => await clearEndedUploads(tx, connector.id))
-    }
-    if (isFinal(lease.status)) await clearImport(parts, lease)
-    await clearDetails(parts, lease, signal)
-    const { assertion } = await lease.caller()
-    await workerDb.write({ assertion }, async (tx) => {
-      // Approval applies the planned changes, so the file is not read again.
-      if (run.uploadId !== null) await deleteUpload(tx, run.uploadId)
-      await deleteAbandonedUploads(tx)
-      await releaseWork(tx, run.id, lease.worker)
-    })
-  } catch (error) {
-    logger.warn({ event: 'sync_run_not_tidied', run_id: run.id, err: error })
-  }
-}
-
-async function clearImport({ universe }: WorkerParts, lease: RunLease): Promise<void> {
-  while (await universe.imports.clear(await lease.caller(), [lease.run.id], false));
-}
-
-/** A failure is logged and stops nothing else. */
-async function clearDetails(
-  { workerDb, logger, universe, keepDetailsDays, clearWithinMs = defaultClearWithinMs }: WorkerParts,
-  lease: RunLease,
-  signal?: AbortSignal,
-): Promise<void> {
-  if (keepDetailsDays === undefined) return
-  const limit = AbortSignal.timeout(clearWithinMs)
-  try {
-    while (!limit.aborted && signal?.aborted !== true) {
-      const caller = await lease.caller()
-      const old = await workerDb.write(caller, async (tx) => await listOldRuns(tx, keepDetailsDays))
-      if (old.length === 0) return
-      const ids = old.map(({ id }) => id)
-      const isClear = await workerDb.write(caller, async (tx) => await clearOldErrors(tx, ids))
-      const looked = old.filter(({ isLookedAt }) => isLookedAt).map(({ id }) => id)
-      const hasChanges = looked.length > 0 && (await universe.imports.clear(caller, looked, true))
-      if (isClear && !hasChanges) await workerDb.write(caller, async (tx) => await recordCleared(tx, ids))
-    }
-  } catch (error) {
-    logger.warn({ event: 'sync_details_not_cleared', run_id: lease.run.id, err: error })
-  }
+  return { ...error, message: `${error.message}. The run will be retried`, severity: 'warning' }
 }

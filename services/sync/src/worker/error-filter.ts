@@ -6,14 +6,14 @@ export interface ErrorLimits {
 }
 
 /** Enough to recognize a source that is read wrongly. */
-const usualLimits: ErrorLimits = { errors: errorsARun, warnings: 1000 }
+const defaultLimits: ErrorLimits = { errors: errorsARun, warnings: 1000 }
 
 /** Warnings are counted separately, so that they displace no errors. */
-export function createErrorFilter(limits = usualLimits): (told: readonly RowError[]) => RowError[] {
-  let { errors, warnings } = limits
-  return (told) =>
-    told.filter(({ severity }) => {
-      if (severity === 'warning') return warnings-- > 0
-      return errors-- > 0
+export function createErrorFilter(limits = defaultLimits): (errors: readonly RowError[]) => RowError[] {
+  const left = { ...limits }
+  return (errors) =>
+    errors.filter(({ severity }) => {
+      if (severity === 'warning') return left.warnings-- > 0
+      return left.errors-- > 0
     })
 }

@@ -38,25 +38,25 @@ export async function compare(
   }
 }
 
-/** Copies the universe's errors to the run: of staged rows, or with `applying` of planned changes. */
-export async function copyErrors(lease: RunLease, imports: Imports, applying: boolean): Promise<RowError[]> {
-  const copied: RowError[] = []
-  const room = await lease.read(async (tx) => await countErrorsLeft(tx, lease.run.id))
-  for (let after: number | null = 0; after !== null && copied.length < room;) {
+/** Lists the universe's errors as far as the run keeps them: of staged rows, or with `applying` of planned changes. */
+export async function listErrors(lease: RunLease, imports: Imports, applying: boolean): Promise<RowError[]> {
+  const errors: RowError[] = []
+  const maxErrors = await lease.read(async (tx) => await countErrorsLeft(tx, lease.run.id))
+  for (let after: number | null = 0; after !== null && errors.length < maxErrors;) {
     const page = await imports.errors(await lease.caller(), after, applying)
-    copied.push(...page.errors.map(({ seq: _seq, ...error }) => error))
+    errors.push(...page.errors.map(({ seq: _seq, ...error }) => error))
     after = page.after
   }
-  return copied.slice(0, room)
+  return errors.slice(0, maxErrors)
 }
 
-/** Decides whether a plan is applied, only shown, or needs approval. Returns the number of its changes. */
+/** Decides whether a plan is applied, only shown, or needs approval. */
 export async function decidePlan(
   lease: RunLease,
   imports: Imports,
   plan: ImportPlan,
   { fetched, unsent }: StagedCounts,
-): Promise<number> {
+): Promise<void> {
   const { connector, run } = lease
   const { missing_policy: policy, safety } = connector
   const {
@@ -86,7 +86,7 @@ export async function decidePlan(
   })
   const status = statusAfterPlan(run.mode === 'dry_run', breaches.length > 0 && !run.overrideSafety)
   const { keyField, statusField } = datasetRules[connector.dataset]
-  const errors = plan.invalid === 0 ? [] : await copyErrors(lease, imports, false)
+  const errors = plan.invalid === 0 ? [] : await listErrors(lease, imports, false)
   await lease.commitStep(async (tx) => {
     await insertErrors(tx, run.id, [
       ...errors,
@@ -101,7 +101,6 @@ export async function decidePlan(
     const counts = { fetched, valid, invalid: plan.invalid, created, updated, moved, reactivated, deactivated, missing }
     return { status, counts: { ...counts, unchanged }, breaches, diffHash: plan.diff_hash }
   })
-  return created + changed
 }
 
 function rowMissingWarning(key: string): RowError {

@@ -6,7 +6,7 @@ import type { Imports } from '../import/imports.ts'
 import { type Rule, rulesInNames, rulesOfAttributes } from '../mapping/attributes.ts'
 import { assertColumns, isTable } from '../mapping/columns.ts'
 import { excerptOf } from '../mapping/excerpt.ts'
-import { createFingerprinter, createTextPrinter } from '../mapping/fingerprint.ts'
+import { createFingerprinter, createTextHasher } from '../mapping/fingerprint.ts'
 import { createMapper, read, readableKey } from '../mapping/map-row.ts'
 import { createItemReader } from '../mapping/readable-item.ts'
 import { type RowError, deleteErrors, insertErrors } from '../run/error-store.ts'
@@ -19,10 +19,10 @@ import { createErrorFilter } from './error-filter.ts'
 const batchRows = 1000
 const batchBytes = 4 * 1024 * 1024
 
-/** Reading from memory never lets the event loop turn, and a batch is sent only when it does. */
+/** Rows after which the event loop may run, because rows in memory would block it, and a batch is sent only when it runs. */
 const rowsPerTurn = 100
 
-/** The most errors of one row that a run keeps. */
+/** How many errors of one row a run keeps. */
 const maxErrorsARow = 50
 
 /** Begins an import, and discards an earlier attempt. Returns how many rows the connector delivered before. */
@@ -191,7 +191,7 @@ type StagedRow = 'known' | NewRow
 function createRowReader(mapping: readonly Rule[], rules: DatasetRules, known: Set<string>) {
   const mapper = createMapper(mapping, rules)
   const fingerprint = createFingerprinter(mapping, rules)
-  const printerOf = createTextPrinter(mapping, rules)
+  const hasherOf = createTextHasher(mapping, rules)
   const readItem = createItemReader(mapping, rules)
   const readOne = (found: SourceItem, textHash?: string): StagedRow => {
     const item = readItem(found)
@@ -203,7 +203,7 @@ function createRowReader(mapping: readonly Rule[], rules: DatasetRules, known: S
     item: (item: SourceItem): StagedRow => readOne(item),
     /** Undefined for a text without any value. */
     text: (texts: SourceTexts, index: number): StagedRow | undefined => {
-      const hash = printerOf(texts)?.(texts.texts[index] ?? '')
+      const hash = hasherOf(texts)?.(texts.texts[index] ?? '')
       if (hash !== undefined && known.delete(hash)) return 'known'
       const item = texts.at(index)
       return item === undefined ? undefined : readOne(item, hash)
@@ -212,8 +212,8 @@ function createRowReader(mapping: readonly Rule[], rules: DatasetRules, known: S
 }
 
 /** Invalid rows are sent too, so that they do not count as missing. */
-function toInvalidRow({ row, ...error }: SourceRowError, printedKey: string | undefined): NewRow {
-  const key = readableKey(printedKey)
+function toInvalidRow({ row, ...error }: SourceRowError, givenKey: string | undefined): NewRow {
+  const key = readableKey(givenKey)
   const { code, message } = error
   const field = error.field === undefined ? null : excerptOf(error.field)
   const described = { row, key: excerptOf(key), field, code, message, excerpt: excerptOf(error.excerpt) }

@@ -1,7 +1,8 @@
 import type { Connector, Run, RunCounts } from '@postern/contracts'
-import { parseAssertion } from '@postern/signed-context'
 import type { Attempt } from '../import/imports.ts'
 import type { ImportCaller } from '../push/import-caller.ts'
+import { isFinal } from '../run/rules.ts'
+import type { AssertionSource } from './worker-session.ts'
 import {
   type LeasedRun,
   type Progress,
@@ -10,7 +11,6 @@ import {
   advanceRun,
   allowLongStatements,
   isSuspended,
-  issueAssertion,
   findRunState,
   releaseRun,
 } from './store.ts'
@@ -43,9 +43,6 @@ export class TenantSuspendedError extends RunRefusedError {
     this.name = 'TenantSuspendedError'
   }
 }
-
-/** Half of the lifetime of an assertion in milliseconds, so that it outlives its statement. */
-const renewAfterMs = 30_000
 
 /** A worker's lease on a run. Its transactions commit only while it has the run. */
 export class RunLease {
@@ -82,11 +79,11 @@ export class RunLease {
     return this.#diffHash
   }
 
-  /** In whose name the universe is asked. */
+  /** The connector as the caller of the universe. */
   async caller(): Promise<ImportCaller> {
-    const assertion = await this.#assertions.get()
+    const { tenantId, assertion } = await this.#assertions.getWithTenant()
     return {
-      tenantId: parseAssertion(assertion)?.tenantId ?? '',
+      tenantId,
       assertion,
       runId: this.run.id,
       connectorId: this.connector.id,
@@ -148,32 +145,6 @@ export class RunLease {
     this.#status = reached.progress.status
     this.#counts = reached.progress.counts
     this.#diffHash = reached.progress.diffHash ?? this.#diffHash
-    if (reached.held === 'cancel-asked' && !isEnd(this.#status)) throw new RunCancelledError()
-  }
-}
-
-function isEnd(status: Run['status']): boolean {
-  return status === 'succeeded' || status === 'partial' || status === 'failed' || status === 'cancelled'
-}
-
-/** Assertions for one job, each used for half of its lifetime. */
-export class AssertionSource {
-  readonly #db: TenantDb
-  readonly #workId: string
-  readonly #worker: string
-  #current: { readonly assertion: string; readonly issuedAt: number } | undefined
-
-  constructor(db: TenantDb, workId: string, worker: string) {
-    this.#db = db
-    this.#workId = workId
-    this.#worker = worker
-  }
-
-  async get(): Promise<string> {
-    const now = performance.now()
-    if (this.#current !== undefined && now - this.#current.issuedAt < renewAfterMs) return this.#current.assertion
-    const assertion = await this.#db.system(async (tx) => await issueAssertion(tx, this.#workId, this.#worker))
-    this.#current = { assertion, issuedAt: now }
-    return assertion
+    if (reached.held === 'cancel-asked' && !isFinal(this.#status)) throw new RunCancelledError()
   }
 }

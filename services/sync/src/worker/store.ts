@@ -22,7 +22,7 @@ export async function acquireWork(tx: Tx, workId: string, worker: string): Promi
 /** Issues an assertion of the work's tenant for a minute. Fails with 28000 for another worker. */
 export async function issueAssertion(tx: Tx, workId: string, worker: string): Promise<string> {
   const [row] = await tx.query<{ assertion: string }>(issue([workId, worker]))
-  if (row === undefined) throw new Error('a function always answers')
+  if (row === undefined) throw new Error('the assertion was not issued')
   return row.assertion
 }
 

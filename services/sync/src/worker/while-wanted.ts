@@ -13,7 +13,7 @@ export async function runWhileWanted<T>(
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const [unwanted, over] = [new AbortController(), new AbortController()]
-  const looking = pollUntil(AbortSignal.any([signal, over.signal]), async () => {
+  const polling = pollUntil(AbortSignal.any([signal, over.signal]), async () => {
     await lease.assertWanted().catch((error: unknown) => {
       if (error instanceof RunCancelledError || error instanceof RunLostError || error instanceof TenantSuspendedError)
         unwanted.abort(error)
@@ -27,13 +27,13 @@ export async function runWhileWanted<T>(
     throw error
   } finally {
     over.abort()
-    await looking
+    await polling
   }
 }
 
-async function pollUntil(signal: AbortSignal, look: () => Promise<boolean>): Promise<void> {
+async function pollUntil(signal: AbortSignal, poll: () => Promise<boolean>): Promise<void> {
   for (;;) {
     const isTime = await sleep(pollEveryMs, true, { signal }).catch(() => false)
-    if (!isTime || !(await look())) return
+    if (!isTime || !(await poll())) return
   }
 }

@@ -17,14 +17,14 @@ const spreadsheetErrors: ReadonlySet<string> = new Set([
   '#CALC!',
 ])
 
-// oxlint-disable-next-line no-control-regex -- these are what is looked for
+// oxlint-disable-next-line no-control-regex -- it finds control characters
 const controls = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/
 
-// A cheap test, because most cells pass.
-// oxlint-disable-next-line no-control-regex -- these are what is looked for
+// Tested first, because most cells have no fault.
+// oxlint-disable-next-line no-control-regex -- it finds control characters
 const suspicious = /^#|[\0-\x08\x0b\x0c\x0e-\x1f\x7f\uFDD0]/
 
-/** Text that looks like a formula is accepted. */
+/** Accepts text that looks like a formula. */
 export function findCellFault(value: string, maxLength: number): CellFault | undefined {
   if (value.length > maxLength) {
     return { code: 'value_too_long', message: `has ${value.length} characters; at most ${maxLength} are read` }

@@ -67,7 +67,7 @@ async function* readText(
   const text = followedBy(sample.slice(length), rest)
   const delimiter = config.delimiter ?? declared ?? (await findSeparator(sample.slice(0, sampleCharacters)))
   const options = { delimiter, lenientQuotes: config.lenient_quotes, maxColumns: limits.maxColumns }
-  let shape: TableLayout | undefined
+  let layout: TableLayout | undefined
   const maxLines = Math.min(limits.maxRows * linesARow, maxSourceRow)
   let before = 0
   for await (const records of parseRecords(text, options)) {
@@ -76,26 +76,26 @@ async function* readText(
       throw new SourceReadError('too_many_lines', `the file has more than ${maxLines} lines: remove the empty ones`)
     }
     let index = 0
-    for (; shape === undefined && index < records.length; index += 1) {
+    for (; layout === undefined && index < records.length; index += 1) {
       const record = records.at(index)
       if (isEmpty(record)) continue
       const columns = readHeader(record, config.columns, limits.maxColumns)
-      shape = {
+      layout = {
         columns,
         width: record.length,
         shortRows: config.short_rows,
         maxLength: limits.maxValueLength,
         delimiter,
       }
-      if (records.texts === undefined) yield textsOf(records, [], { from: index + 1, before, shape })
+      if (records.texts === undefined) yield textsOf(records, [], { from: index + 1, before, layout })
     }
-    if (shape !== undefined) {
-      if (records.texts === undefined) yield* itemsOf(records, { from: index, before, shape })
-      else yield textsOf(records, records.texts, { from: index, before, shape })
+    if (layout !== undefined) {
+      if (records.texts === undefined) yield* itemsOf(records, { from: index, before, layout })
+      else yield textsOf(records, records.texts, { from: index, before, layout })
     }
     before += records.length
   }
-  if (shape === undefined) throw new SourceReadError('source_empty', 'the file is empty: it needs at least a header')
+  if (layout === undefined) throw new SourceReadError('source_empty', 'the file is empty: it needs at least a header')
 }
 
 /** More than one, because of the header and empty lines. */
@@ -104,18 +104,18 @@ const linesARow = 2
 interface RecordPosition {
   readonly from: number
   readonly before: number
-  readonly shape: TableLayout
+  readonly layout: TableLayout
 }
 
-function* itemsOf(records: Records, { from, before, shape }: RecordPosition): Generator<SourceItem> {
+function* itemsOf(records: Records, { from, before, layout }: RecordPosition): Generator<SourceItem> {
   for (let index = from; index < records.length; index += 1) {
     const record = records.at(index)
-    if (!isEmpty(record)) yield toItem(record, before + index + 1, shape)
+    if (!isEmpty(record)) yield toItem(record, before + index + 1, layout)
   }
 }
 
-function textsOf(records: Records, texts: readonly string[], { from, before, shape }: RecordPosition): SourceTexts {
-  const { columns, width, shortRows, maxLength, delimiter } = shape
+function textsOf(records: Records, texts: readonly string[], { from, before, layout }: RecordPosition): SourceTexts {
+  const { columns, width, shortRows, maxLength, delimiter } = layout
   const own = from === 0 ? texts : texts.slice(from)
   const isBlank = (text: string, index: number): boolean =>
     mayBeBlank(text, delimiter) && isEmpty(records.at(from + index))
@@ -126,10 +126,9 @@ function textsOf(records: Records, texts: readonly string[], { from, before, sha
     form: JSON.stringify([delimiter, columns, width, shortRows, maxLength]),
     texts: own,
     rows: own.length - own.filter(isBlank).length,
-    first: before + from + 1,
     at: (index) => {
       const record = records.at(from + index)
-      return isEmpty(record) ? undefined : toItem(record, before + from + index + 1, shape)
+      return isEmpty(record) ? undefined : toItem(record, before + from + index + 1, layout)
     },
   }
 }

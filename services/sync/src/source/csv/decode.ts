@@ -9,8 +9,7 @@ type Encoding = (typeof csvEncodings)[number]
 const sampleBytes = 65_536
 
 /**
- * `auto`: byte order mark, then UTF-16 by its zero bytes, then `declared`, then the content. Rejects UTF-32 and binary
- * files.
+ * `auto`: by byte order mark, else UTF-16 if there are zero bytes, else `declared`, else guessed. Rejects UTF-32 and binary files.
  */
 export async function* decodeText(
   bytes: AsyncIterable<Uint8Array>,
@@ -96,7 +95,7 @@ function asciiLength(bytes: Uint8Array): number {
   return found === -1 ? bytes.length : found
 }
 
-/** Single-byte text is rarely valid UTF-8. */
+/** Text in a single-byte encoding is rarely valid UTF-8. */
 function guessEncoding(bytes: Uint8Array): Encoding {
   const text = new MarkingDecoder('utf-8').decode(bytes)
   let whole = 0

@@ -1,5 +1,6 @@
 import { SourceReadError } from '../source-read-error.ts'
 import { undecodable } from '../marking-decoder.ts'
+import { toExcerpt } from '../types.ts'
 
 export interface Column {
   readonly name: string
@@ -32,7 +33,7 @@ export function readHeader(
     if (earlier !== undefined && (wanted === undefined || wanted.includes(name))) {
       throw new SourceReadError(
         'column_repeated',
-        `columns ${earlier + 1} and ${place + 1} are both named ${toExcerpt(name)}: give each a name of its own, or list the \`columns\` to read`,
+        `columns ${earlier + 1} and ${place + 1} are both named ${toExcerpt(name)}: give them different names, or list the \`columns\` to read`,
         { row, field: toExcerpt(name) },
       )
     }
@@ -47,7 +48,7 @@ export function readHeader(
     const names = missing.map(toExcerpt).join(', ')
     throw new SourceReadError(
       'column_missing',
-      `the header lacks ${names}${hint === undefined ? '' : ` (it has ${toExcerpt(hint)})`}: it reads ${found}. ` +
+      `the header lacks ${names}${hint === undefined ? '' : ` (it has ${toExcerpt(hint)})`}. Its columns are ${found}. ` +
         'Name the columns as before, or change the connector',
       { row, field: toExcerpt(first) },
     )
@@ -61,8 +62,4 @@ function findNearest(name: string, found: readonly string[]): string | undefined
 
 function toPlainName(text: string): string {
   return text.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '')
-}
-
-export function toExcerpt(text: string): string {
-  return text.length <= 80 ? text : `${text.slice(0, 79)}…`
 }

@@ -6,12 +6,12 @@ import { SourceReadError } from '../source-read-error.ts'
 const separators = [',', ';', '\t', '|'] as const
 type Separator = (typeof separators)[number]
 
-/** They may be mixed, because files are joined from others. */
+/** A file may contain all of them, if it was joined from several files. */
 const lineEnds = ['\r\n', '\n', '\r']
 
 const recordsAtOnce = 256
 
-/** The most bytes of one row. A longer row usually has an unclosed quote. */
+/** A longer row usually has an unclosed quote. */
 const maxRowBytes = 1024 * 1024
 
 interface ParseOptions {
@@ -20,7 +20,6 @@ interface ParseOptions {
   readonly maxColumns: number
 }
 
-/** Consecutive records. */
 export interface Records {
   readonly length: number
   /** Undefined if the parser returned the records. */

@@ -26,7 +26,7 @@ interface ClientCredentials {
 
 /** Access tokens for one read. */
 export interface TokenSource {
-  /** Valid for at least another minute, according to the server. */
+  /** Returns a token that is valid for at least another minute, according to the server. */
   token(): Promise<string>
   forget(): void
 }
@@ -41,19 +41,19 @@ export function openTokenSource(
     scope,
     audience,
     resource,
-    client_authentication: sent,
+    client_authentication: method,
   }: ClientCredentials,
   clientSecret: string,
   http: OutboundHttp,
   signal: AbortSignal,
 ): TokenSource {
   const server = { issuer: new URL(tokenUrl).origin, token_endpoint: tokenUrl }
-  const authentication = sent === 'basic' ? ClientSecretBasic(clientSecret) : ClientSecretPost(clientSecret)
+  const authentication = method === 'basic' ? ClientSecretBasic(clientSecret) : ClientSecretPost(clientSecret)
   const configuration = new Configuration(server, clientId, undefined, authentication)
-  configuration[customFetch] = async (url, { method, headers, body }) =>
+  configuration[customFetch] = async (url, { method: verb, headers, body }) =>
     await toResponse(http, {
       url,
-      method: method === 'POST' ? 'POST' : 'GET',
+      method: verb === 'POST' ? 'POST' : 'GET',
       headers,
       body: String(body ?? ''),
       signal,
@@ -79,7 +79,7 @@ export function openTokenSource(
       } catch (cause) {
         signal.throwIfAborted()
         throwSourceReadError(cause)
-        throw new SourceReadError('token_refused', `${host} ${refusalOf(cause, sent)}`, { cause })
+        throw new SourceReadError('token_refused', `${host} ${refusalOf(cause, method)}`, { cause })
       }
     },
     forget: () => {
@@ -88,17 +88,17 @@ export function openTokenSource(
   }
 }
 
-/** Of the server's response, only an error code is shown (RFC 6749, section 5.2). */
-function refusalOf(error: unknown, sent: ClientCredentials['client_authentication']): string {
-  const said = error instanceof ResponseBodyError ? error.error : undefined
-  if (said === 'invalid_client' || error instanceof WWWAuthenticateChallengeError) {
-    const other = sent === 'basic' ? 'post' : 'basic'
+/** Shows only the error code of the server's response (RFC 6749, section 5.2). */
+function refusalOf(error: unknown, method: ClientCredentials['client_authentication']): string {
+  const reported = error instanceof ResponseBodyError ? error.error : undefined
+  if (reported === 'invalid_client' || error instanceof WWWAuthenticateChallengeError) {
+    const other = method === 'basic' ? 'post' : 'basic'
     return `rejects the client: check \`client_id\` and the secret, or set \`client_authentication\` to ${other} if the server accepts the secret only in that way`
   }
-  if (said === undefined) {
+  if (reported === undefined) {
     return 'did not return an access token: check `token_url`'
   }
-  const code = /^[a-z_]{1,40}$/.test(said) ? ` (${said})` : ''
+  const code = /^[a-z_]{1,40}$/.test(reported) ? ` (${reported})` : ''
   return `refuses an access token${code}: check the permissions of the client, and the scope`
 }
 
@@ -136,9 +136,10 @@ async function toResponse(http: OutboundHttp, request: Parameters<OutboundHttp['
     parts.push(part)
   }
   const type = answer.headers['content-type']
-  const isMade = answer.status === 201
+  // Some servers answer 201 to a new token.
+  const status = answer.status === 201 ? 200 : answer.status
   return new Response(plainToken(Buffer.concat(parts).toString()), {
-    status: isMade ? 200 : answer.status,
+    status,
     ...(type === undefined ? {} : { headers: { 'content-type': type } }),
   })
 }

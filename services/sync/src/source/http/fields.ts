@@ -3,10 +3,10 @@ import { z } from 'zod'
 
 export const certificatesRule = 'must be one or more complete certificates in PEM, without a private key'
 
-/** These replace the system's trust store, and are no secret. */
+/** Certificates that replace the system's trust store. They are not secret. */
 export const caSchema = z.string().max(65_536).refine(areCertificates, { message: certificatesRule })
 
-/** OpenSSL skips invalid certificates, and the server's would be blamed. */
+/** Returns whether all certificates are valid. OpenSSL would skip an invalid one and reject the server's certificate. */
 export function areCertificates(text: string): boolean {
   if (text.includes('PRIVATE KEY')) return false
   const whole = text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []

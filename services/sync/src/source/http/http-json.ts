@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { httpJsonConfigSchema } from '@postern/contracts'
 import type { z } from 'zod'
 import { SourceReadError } from '../source-read-error.ts'
@@ -6,12 +6,11 @@ import { type SourceContext, type SourceItem, type SourceType, defineSourceType 
 import { caSchema } from './fields.ts'
 import { findMemberFaults, followPointer, parseJson, toJsonItem } from './json-items.ts'
 import { createPageReader, httpSecretNames } from './page-reader.ts'
-import { firstPage, nextPage } from './paging.ts'
+import { endlessPagingError, firstPage, nextPage } from './paging.ts'
 
 const configSchema = httpJsonConfigSchema.safeExtend({ ca: caSchema.optional() })
 type HttpJsonConfig = z.output<typeof configSchema>
 
-/** JSON pages over HTTP. */
 export const httpJson: SourceType = defineSourceType({
   type: 'http_json',
   configSchema,
@@ -25,19 +24,18 @@ async function* readHttpJson(context: SourceContext<HttpJsonConfig>): AsyncGener
   try {
     const ask = createPageReader({ auth: config.auth, accept: 'application/json' }, context, http)
     let url: URL | undefined = firstPage(config.url, config.paging)
-    // Digests of page URLs.
-    const asked = new Set<string>()
+    const readPages = new Set<string>()
     let row = 0
     let before = ''
     for (let number = 1; url !== undefined; number++) {
       if (number > limits.maxPages) throw endlessPagingError(`the source has more than ${limits.maxPages} pages`)
-      const place = digestOf(url.href)
-      if (asked.has(place)) {
+      const page = hash('sha256', url.href, 'base64')
+      if (readPages.has(page)) {
         throw endlessPagingError(
           `page ${number - 1} links to a page that was already read: check the paging of the connector`,
         )
       }
-      asked.add(place)
+      readPages.add(page)
       const { text, link } = await ask(url, number)
       const document = parseJson(text, number)
       const items = followPointer(document, config.items)
@@ -47,7 +45,7 @@ async function* readHttpJson(context: SourceContext<HttpJsonConfig>): AsyncGener
       }
       const faults = findMemberFaults(text, number, config.items)
       const read = items.map((item, index) => toJsonItem(item, row + 1 + index, limits, faults.get(index)))
-      const digest = digestOf(contentOf(read, text))
+      const digest = hash('sha256', contentOf(read, text), 'base64')
       if (items.length > 0 && digest === before) {
         throw endlessPagingError(
           `page ${number} has the same items as the one before it: check the paging of the connector`,
@@ -68,12 +66,4 @@ async function* readHttpJson(context: SourceContext<HttpJsonConfig>): AsyncGener
 function contentOf(items: readonly SourceItem[], text: string): string {
   const rows = items.flatMap((item) => (item.kind === 'row' ? [item.values] : []))
   return rows.length === items.length ? JSON.stringify(rows) : text
-}
-
-function digestOf(text: string): string {
-  return createHash('sha256').update(text).digest('base64')
-}
-
-function endlessPagingError(message: string): SourceReadError {
-  return new SourceReadError('paging_endless', message)
 }

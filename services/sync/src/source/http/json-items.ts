@@ -30,9 +30,9 @@ export function parseJson(text: string, page: number): unknown {
   }
 }
 
-/** Numbers that JavaScript may round. */
+/** Matches numbers that JavaScript may round. */
 const longNumber = /[:,[\s]-?(?:\d\.?){16}/
-/** Numbers that JavaScript may turn into infinity or zero. */
+/** Matches numbers that JavaScript may turn into infinity or zero. */
 const farNumber = /[eE][+-]?\d{3,}\s*[,\]}]/
 const onlyNumber = /^\s*-?\d/
 
@@ -48,7 +48,7 @@ export function parseExactly(text: string): unknown {
   )
 }
 
-/** A fraction with no more digits is a measurement and not a key. */
+/** A fraction with this many digits is a measurement and not a key, so it may be rounded. */
 const printedDigits = 17
 
 function isExact(literal: string): boolean {
@@ -74,9 +74,9 @@ interface OpenValue {
   at: string | number
 }
 
-/** `far` is the number out of range; without it a name is repeated. */
+/** A repeated name, or the number `far` that is out of range. */
 interface TextFault {
-  readonly way: readonly (string | number)[]
+  readonly path: readonly (string | number)[]
   readonly far?: string
 }
 
@@ -92,11 +92,11 @@ function* findTextFaults(text: string): Generator<TextFault> {
     else if (token === ',' && typeof last?.at === 'number') last.at += 1
     else if (token === ':' && last?.names !== undefined) {
       last.at = String(JSON.parse(string))
-      if (last.names.has(last.at)) yield { way: open.map(({ at }) => at) }
+      if (last.names.has(last.at)) yield { path: open.map(({ at }) => at) }
       last.names.add(last.at)
     } else if (token.startsWith('"')) string = token
     else if (/^[-\d]/.test(token) && isOutOfRange(Number(token)) && decimalOf(token).digits !== '') {
-      yield { way: open.map(({ at }) => at), far: token }
+      yield { path: open.map(({ at }) => at), far: token }
     }
   }
 }
@@ -109,7 +109,7 @@ export interface MemberFault {
 }
 
 /**
- * By index of the item. A repeated name is a fault because parsers disagree on which value counts. Throws a
+ * Returns faults by the index of the item. A repeated name is a fault because parsers disagree on which value counts. Throws a
  * SourceReadError if a name is repeated outside of the items.
  */
 export function findMemberFaults(
@@ -119,15 +119,19 @@ export function findMemberFaults(
 ): ReadonlyMap<number, readonly MemberFault[]> {
   const found = new Map<number, MemberFault[]>()
   const list = namesOf(pointer)
-  for (const { way, far } of findTextFaults(text)) {
-    const [index, member] = way.slice(list.length)
-    if (typeof index === 'number' && typeof member === 'string' && list.every((name, at) => name === String(way[at]))) {
+  for (const { path, far } of findTextFaults(text)) {
+    const [index, member] = path.slice(list.length)
+    if (
+      typeof index === 'number' &&
+      typeof member === 'string' &&
+      list.every((name, at) => name === String(path[at]))
+    ) {
       const faults = found.get(index) ?? []
       if (!faults.some((fault) => fault.member === member)) {
         found.set(index, [...faults, { member, ...(far === undefined ? repeatedName : outOfRangeFault(far)) }])
       }
     } else if (far === undefined) {
-      const name = String(way.at(-1)).slice(0, 80).toWellFormed()
+      const name = String(path.at(-1)).slice(0, 80).toWellFormed()
       const message = `page ${page} has \`${name}\` twice in an object: make the source send it once`
       throw new SourceReadError('duplicate_key', message)
     }

@@ -7,7 +7,7 @@ import { MarkingDecoder } from '../marking-decoder.ts'
 import type { SourceContext, SourceLimits } from '../types.ts'
 import { requestOk } from './request.ts'
 import { credentialHeaders, requireSecret, staticSecretNames } from './authorize.ts'
-import { openTokenSource } from './client-credentials.ts'
+import { type TokenSource, openTokenSource } from './client-credentials.ts'
 
 type HttpAuth = z.output<typeof httpAuthSchema>
 
@@ -21,19 +21,20 @@ export interface PageAnswer {
   readonly link: string | undefined
 }
 
-/** `page` is the number for error messages. */
+/** The function takes the number of the page for error messages. */
 export function createPageReader(
   { auth, accept }: { readonly auth: HttpAuth; readonly accept: string },
   { secrets, signal, limits }: Pick<SourceContext<unknown>, 'secrets' | 'signal' | 'limits'>,
   http: OutboundHttp,
 ): (url: URL, page: number) => Promise<PageAnswer> {
-  const tokens =
-    auth.kind === 'oauth_client_credentials'
-      ? openTokenSource(auth, requireSecret(secrets, 'client_secret'), http, signal)
-      : undefined
-  const credentials = async (): Promise<Readonly<Record<string, string>>> => {
-    if (auth.kind !== 'oauth_client_credentials') return credentialHeaders(auth, secrets)
-    return tokens === undefined ? {} : { authorization: `Bearer ${await tokens.token()}` }
+  let tokens: TokenSource | undefined
+  let credentials: () => Promise<Readonly<Record<string, string>>>
+  if (auth.kind === 'oauth_client_credentials') {
+    const source = openTokenSource(auth, requireSecret(secrets, 'client_secret'), http, signal)
+    tokens = source
+    credentials = async () => ({ authorization: `Bearer ${await source.token()}` })
+  } else {
+    credentials = async () => credentialHeaders(auth, secrets)
   }
   const askOnce = async (url: URL, page: number): Promise<PageAnswer> => {
     const headers = { accept, ...(await credentials()) }
@@ -46,10 +47,10 @@ export function createPageReader(
         return await askOnce(url, page)
       } catch (error) {
         const isTokenStale = tokens !== undefined && error instanceof SourceReadError && error.code === 'not_authorized'
-        if (isTokenStale) tokens.forget()
-        const mayPass = error instanceof SourceReadError && error.retryable && !error.isThrottled
-        const mayHelp = isTokenStale ? tries === 1 : mayPass
-        if (!mayHelp || tries === maxTries) throw error
+        if (isTokenStale) tokens?.forget()
+        const isTemporary = error instanceof SourceReadError && error.retryable && !error.isThrottled
+        const isRetried = isTokenStale ? tries === 1 : isTemporary
+        if (!isRetried || tries === maxTries) throw error
         await wait(firstDelayMs * 2 ** (tries - 1), undefined, { signal })
       }
     }

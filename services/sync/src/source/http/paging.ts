@@ -50,7 +50,7 @@ export function nextPage(page: Page, paging: Paging): URL | undefined {
   }
 }
 
-/** RFC 3986, section 4.2. A token may start with a slash too. */
+/** Returns whether a cursor is a URL (RFC 3986, section 4.2). A token may also start with a slash. */
 function isReference(text: string, page: URL): boolean {
   if (/^(?:https?:)?\/\//i.test(text) || /^\.{0,2}\/?[\w.~$/-]*\?[\w.~$%-]+=/.test(text)) return true
   const [, first] = page.pathname.split('/')
@@ -63,6 +63,10 @@ function nextLink(header: string): string | undefined {
   } catch (cause) {
     throw new SourceReadError('link_invalid', 'the `Link` header of the source cannot be read', { cause })
   }
+}
+
+export function endlessPagingError(message: string): SourceReadError {
+  return new SourceReadError('paging_endless', message)
 }
 
 function withParameter(url: URL, name: string, value: string): URL {

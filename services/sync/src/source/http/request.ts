@@ -38,7 +38,7 @@ function retryDelayMs({ headers }: OutboundAnswer, attempt: number): number {
 export function statusFailure({ status, url }: OutboundAnswer): SourceReadError {
   const { host } = new URL(url)
   const fail = (code: string, message: string, retryable = false): SourceReadError =>
-    // The wait was tried already, or it is too long.
+    // Without an immediate retry: the wait was tried already, or it is too long.
     new SourceReadError(code, `${host} answers ${status}: ${message}`, {
       retryable,
       isThrottled: throttled.has(status),

@@ -11,7 +11,7 @@ const urns = [
 ]
 const byLowerCase = new Map([...words.trim().split(/\s+/), ...urns].map((name) => [name.toLowerCase(), name]))
 
-/** Case does not matter (RFC 7643 §2.1). */
+/** Returns the name in the spelling of the standard (RFC 7643, section 2.1). */
 export function scimName(name: string): string {
   return byLowerCase.get(name.toLowerCase()) ?? name
 }

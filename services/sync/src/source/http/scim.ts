@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { scimConfigSchema } from '@postern/contracts'
 import { z } from 'zod'
 import { SourceReadError } from '../source-read-error.ts'
@@ -6,6 +6,7 @@ import { type SourceContext, type SourceItem, type SourceType, defineSourceType 
 import { caSchema } from './fields.ts'
 import { type MemberFault, findMemberFaults, parseJson, toJsonItem } from './json-items.ts'
 import { createPageReader, httpSecretNames } from './page-reader.ts'
+import { endlessPagingError } from './paging.ts'
 import { scimName, withScimNames } from './scim-names.ts'
 
 const configSchema = scimConfigSchema.safeExtend({ ca: caSchema.optional() })
@@ -58,7 +59,7 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
       )
       // An invalid item may be nested too deep to serialize.
       const contents = items.map((item) => (item.kind === 'row' ? item.values : [item.code, item.values]))
-      const digest = createHash('sha256').update(JSON.stringify(contents)).digest('base64')
+      const digest = hash('sha256', JSON.stringify(contents), 'base64')
       // Providers count `totalResults` differently. After the end, some repeat the first or last page.
       if (resources.length === 0 || ((digest === before || digest === first) && received >= total)) {
         if (received < total) throw changedItemsError(received, total)
@@ -93,10 +94,6 @@ function pageUrl({ url, resource, filter, page_size: size }: ScimConfig, startIn
   page.searchParams.set('count', String(size))
   if (filter !== undefined) page.searchParams.set('filter', filter)
   return page
-}
-
-function endlessPagingError(message: string): SourceReadError {
-  return new SourceReadError('paging_endless', message)
 }
 
 function changedTotalError(before: number, total: number): SourceReadError {

@@ -25,7 +25,7 @@ export interface LdapConnection {
   close(): Promise<void>
 }
 
-/** Only one connection: the library would reconnect without encryption and bind. */
+/** Opens one connection and no other, because the library would reconnect without encryption and sign-in. */
 export async function connectDirectory(
   { host, port, encryption, ca }: Destination,
   {

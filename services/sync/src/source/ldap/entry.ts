@@ -1,6 +1,6 @@
 import type { Entry } from 'ldapts'
 
-/** RFC 4514; empty for a root. */
+/** The name of the entry above (RFC 4514); empty for a root. */
 export function parentName(name: string): string {
   for (let at = 0; at < name.length; at++) {
     if (name[at] === '\\') at++
@@ -9,7 +9,7 @@ export function parentName(name: string): string {
   return ''
 }
 
-/** Comparable with names from the same server. */
+/** Makes names from one server comparable. */
 export function toPlainName(name: string): string {
   return name.replaceAll(/(?<!\\),\s+/g, ',').toLowerCase()
 }
@@ -25,7 +25,7 @@ export function withRequestedNames(entry: Entry, asked: readonly string[]): Entr
   return named
 }
 
-/** Text, or the 16 bytes of Active Directory's `objectGUID` as a GUID. */
+/** A text, or a GUID for the 16 bytes of Active Directory's `objectGUID`. */
 export function keyOf(entry: Entry, attribute: string): string | undefined {
   const value = entry[attribute]
   const single = Array.isArray(value) ? value[0] : value
@@ -33,7 +33,7 @@ export function keyOf(entry: Entry, attribute: string): string | undefined {
   return single?.length === 16 ? guidText(single) : undefined
 }
 
-/** A single value is not wrapped in a list; bytes become base64. */
+/** Single values have no list. Bytes become base64. */
 export function valuesOf(entry: Entry): Record<string, unknown> {
   const attributes = Object.entries(entry).filter(([, value]) => !Array.isArray(value) || value.length > 0)
   return Object.fromEntries(

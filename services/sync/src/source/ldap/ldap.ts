@@ -56,10 +56,10 @@ function failureOf(error: unknown, { host, bytes }: LdapConnection): unknown {
   return bytes.failure() ?? ldapFailure(error, host)
 }
 
-/** Beyond it, the filter probably matches everything. */
+/** With more of them, the filter probably matches everything. */
 const maxParents = 100_000
 
-/** An entry may come before its parent. */
+/** Read before the entries, because an entry may come before its parent. */
 async function readParents(
   connection: LdapConnection,
   config: LdapConfig,

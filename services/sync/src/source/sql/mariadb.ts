@@ -17,7 +17,7 @@ import { partTooSlow, sqlFailure } from './sql-failure.ts'
 const connectTimeoutMs = 10_000
 const rowsAhead = 25
 
-/** One read-only transaction, with backpressure. */
+/** Reads in one read-only transaction, with backpressure. */
 export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string, unknown>> {
   const { config, limits, signal, onColumns } = read
   const { host, view, columns } = config
@@ -52,7 +52,7 @@ export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string,
       onColumns(fields.map(({ name }) => name))
     })
     const rows = query.stream({ highWaterMark: rowsAhead })
-    // Only the connection hears of its end during the rows.
+    // If the connection ends during the rows, only the connection reports it.
     connection.on('error', (error) => rows.on('error', () => undefined).destroy(error))
     const iterator: AsyncIterator<unknown> = rows[Symbol.asyncIterator]()
     for (;;) {
@@ -102,7 +102,7 @@ function optionsOf({ config, password }: SqlRead, socket: Socket): ConnectionOpt
   }
 }
 
-/** mysql2 replaces Node's codes with one for all. */
+/** Returns Node's code of a failed handshake, which mysql2 replaces with its own. */
 function tlsCodeOf(error: unknown, stream: unknown): string | undefined {
   if (!(error instanceof Error) || !('code' in error) || error.code !== 'HANDSHAKE_SSL_ERROR') return undefined
   // An OpenSSL error; this is how Node names its reasons.
@@ -136,7 +136,7 @@ const byteTypes: ReadonlySet<string> = new Set([
   'GEOMETRY',
 ])
 
-/** Nothing is rounded and no day shifts. */
+/** Returns values as text, so that numbers are not rounded and days do not shift. */
 function asText(field: Field, bytesIn: ReadonlySet<string>): string | boolean | null {
   if (field.type === 'BIT') {
     const bits = field.buffer()
@@ -151,10 +151,10 @@ function asText(field: Field, bytesIn: ReadonlySet<string>): string | boolean | 
   return field.type === 'TINY' && (text === '0' || text === '1') ? text === '1' : text
 }
 
-// oxlint-disable-next-line no-control-regex -- these are what is looked for
+// oxlint-disable-next-line no-control-regex -- it finds control characters
 const controls = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/
 
-/** Bytes that are no UTF-8 text are hexadecimal after `0x`. */
+/** Returns bytes as text, or in hexadecimal after `0x` if they are not UTF-8. */
 function textOfBytes(bytes: Buffer | null): string | null {
   if (bytes === null) return null
   const text = bytes.toString('utf8')

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { SourceReadError } from '../source-read-error.ts'
-import { createCutter } from './postgres-messages.ts'
+import { createMessageSplitter } from './postgres-messages.ts'
 
 const peer = { host: 'erp.test', maxMessageBytes: 1000 }
 
@@ -12,7 +12,7 @@ function message(kind: string, content: string): Buffer {
 
 function codeOf(bytes: Buffer): string | undefined {
   try {
-    createCutter(peer)(bytes)
+    createMessageSplitter(peer)(bytes)
   } catch (error) {
     if (error instanceof SourceReadError) return error.code
     throw error
@@ -25,7 +25,7 @@ test('messages are passed on whole, in order and immediately, for any chunks', (
   const all = Buffer.concat(messages)
   const ends = new Set(messages.map((_, index) => Buffer.concat(messages.slice(0, index + 1)).length))
   for (let size = 1; size <= all.length; size += 1) {
-    const wholeOf = createCutter(peer)
+    const wholeOf = createMessageSplitter(peer)
     let given = Buffer.alloc(0)
     for (let at = 0; at < all.length; at += size) {
       given = Buffer.concat([given, wholeOf(all.subarray(at, at + size)) ?? Buffer.alloc(0)])

@@ -1,10 +1,10 @@
 import { SourceReadError } from '../source-read-error.ts'
 
-/** The kind, and four bytes of length, which count themselves (PostgreSQL §54.7). */
+/** A byte for the kind, and four for the length, which counts itself (PostgreSQL, section 54.7). */
 const headBytes = 5
 /** Kinds of messages that a server may send. */
 const kinds: ReadonlySet<string> = new Set('123ACDEGHIKNRSTVWZcdnstv')
-/** Done, a password in clear or by MD5, and SASL. */
+/** Authentication messages: success, a password in clear text or with MD5, and SASL. */
 const signIns: ReadonlySet<number> = new Set([0, 3, 5, 10, 11, 12])
 
 export interface Peer {
@@ -12,11 +12,11 @@ export interface Peer {
   readonly maxMessageBytes: number
 }
 
-/** Returns complete messages and keeps the rest. Throws a SourceReadError. */
-export function createCutter(peer: Peer): (bytes: Buffer) => Buffer | undefined {
+/** The function returns complete messages and keeps the rest. It throws a SourceReadError. */
+export function createMessageSplitter(peer: Peer): (bytes: Buffer) => Buffer | undefined {
   let held: Buffer[] = []
   let heldBytes = 0
-  // Of the current message; of its head until that is complete.
+  // Bytes of the current message, or of its head until that is complete.
   let wanted = headBytes
   return (bytes) => {
     held.push(bytes)
@@ -44,10 +44,7 @@ function lengthOf(bytes: Buffer, at: number, { host, maxMessageBytes }: Peer): n
   const kind = String.fromCharCode(bytes[at] ?? 0)
   const length = bytes.readUInt32BE(at + 1)
   if (kind === 'D' && length > maxMessageBytes) {
-    throw new SourceReadError(
-      'page_too_large',
-      `a row has more than ${maxMessageBytes} bytes: ask for less of each row`,
-    )
+    throw new SourceReadError('page_too_large', `a row has more than ${maxMessageBytes} bytes: read fewer \`columns\``)
   }
   if (!kinds.has(kind) || length < 4 || length > maxMessageBytes) throw notPostgresError(host)
   return length + 1
@@ -57,8 +54,8 @@ function check(message: Buffer, host: string): void {
   const kind = String.fromCharCode(message[0] ?? 0)
   const content = message.subarray(headBytes)
   if (kind === 'R' && content.length >= 4 && !signIns.has(content.readInt32BE())) {
-    const words = 'it wants another kind of sign-in than a password: allow the account one there (scram-sha-256)'
-    throw new SourceReadError('not_authorized', `${host}: ${words}`)
+    const advice = 'it requires another kind of sign-in than a password: allow scram-sha-256 for the account'
+    throw new SourceReadError('not_authorized', `${host}: ${advice}`)
   }
   if ((kind === 'E' || kind === 'N') && !hasEnd(content)) throw notPostgresError(host)
 }
@@ -74,6 +71,6 @@ function hasEnd(fields: Buffer): boolean {
 }
 
 export function notPostgresError(host: string, cause?: unknown): SourceReadError {
-  const message = `${host} answers what no PostgreSQL does: check host and port, and what stands in between`
+  const message = `${host} does not answer like PostgreSQL: check host, port and any proxy in between`
   return new SourceReadError('answer_broken', message, { cause })
 }

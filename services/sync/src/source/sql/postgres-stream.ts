@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import { Duplex } from 'node:stream'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import { SourceReadError } from '../source-read-error.ts'
-import { type Peer, notPostgresError, createCutter } from './postgres-messages.ts'
+import { type Peer, notPostgresError, createMessageSplitter } from './postgres-messages.ts'
 
 export interface PostgresStreamOptions extends Peer {
   /** Not yet connected. */
@@ -47,7 +47,7 @@ export class PostgresStream extends Duplex {
   #startTls(tls: ConnectionOptions): void {
     const { socket, host } = this.#options
     socket.once('data', (answer: Buffer) => {
-      // Anything behind this byte is plain text from somebody in between.
+      // More bytes than this one would be plain text that somebody in between has added.
       if (answer.toString('latin1') !== 'S') {
         const words = `${host} offers no encryption: enable it on the server`
         this.destroy(
@@ -63,13 +63,13 @@ export class PostgresStream extends Duplex {
   }
 
   #open(): void {
-    const wholeOf = createCutter(this.#options)
+    const split = createMessageSplitter(this.#options)
     this.#wire.on('data', (bytes: Buffer) => {
       if (this.destroyed) return
       try {
-        const whole = wholeOf(bytes)
+        const messages = split(bytes)
         // Emitted instead of pushed, so that an error of `pg` is caught here.
-        if (whole !== undefined) this.emit('data', whole)
+        if (messages !== undefined) this.emit('data', messages)
       } catch (error) {
         this.destroy(error instanceof SourceReadError ? error : notPostgresError(this.#options.host, error))
       }

@@ -9,8 +9,8 @@ import { PostgresStream } from './postgres-stream.ts'
 import { partTooSlow, sqlFailure } from './sql-failure.ts'
 
 const connectTimeoutMs = 10_000
-/** Rows per fetch: the first fetch, and the most for small rows. */
-const [firstRows, mostRows] = [25, 100]
+/** Rows of the first fetch, and of later ones if rows are small. */
+const [firstRows, maxRows] = [25, 100]
 /** Servers may override PostgreSQL's defaults. */
 const settings = [
   'default_transaction_read_only=on',
@@ -23,7 +23,7 @@ const settings = [
 /** Types that JSON has too: boolean, json and jsonb (OIDs of pg_type). */
 const jsonTypes: ReadonlySet<number> = new Set([16, 114, 3802])
 
-/** One read-only transaction, fetched on demand. */
+/** Reads in one read-only transaction, on demand. */
 export async function* readPostgres({
   config,
   password,
@@ -57,7 +57,7 @@ export async function* readPostgres({
     connectionTimeoutMillis: connectTimeoutMs,
     options: settings.map((setting) => `-c ${setting}`).join(' '),
     statement_timeout: limits.maxSilenceMs,
-    // Nothing is rounded and no day shifts.
+    // As text, so that numbers are not rounded and days do not shift.
     types: { getTypeParser: (type: number) => (jsonTypes.has(type) ? parseAsJson : asText) },
   })
   // An error between two queries fails the next one.
@@ -79,7 +79,7 @@ export async function* readPostgres({
       if (isFirst) onColumns(result.fields.map(({ name }) => name))
       isFirst = false
       if (rows.length === 0) break
-      batch = Math.max(1, Math.min(mostRows, Math.floor((rows.length * limits.maxPageBytes) / (8 * size))))
+      batch = Math.max(1, Math.min(maxRows, Math.floor((rows.length * limits.maxPageBytes) / (8 * size))))
       yield* rows
     }
     await inTime(client.query('commit'))

@@ -24,7 +24,7 @@ const slow: KnownError = {
 
 export const partTooSlow = 'the database took too long to return a part of the view'
 
-/** MariaDB's names say more than its SQLSTATEs. */
+/** By SQLSTATE for PostgreSQL. By name for MariaDB, whose SQLSTATEs are too coarse. */
 const states: Readonly<Record<string, KnownError>> = {
   '28P01': wrongAccount,
   '28000': wrongAccount,
@@ -48,7 +48,7 @@ const states: Readonly<Record<string, KnownError>> = {
 }
 
 /** Temporary errors: SQLSTATE classes of PostgreSQL, names of MariaDB. */
-const passing = /^(?:08|53|57|ER_CON_COUNT|ER_TOO_MANY_USER|ER_USER_LIMIT|ER_SERVER_SHUTDOWN|ER_LOCK_|ER_OUT_OF)/
+const temporary = /^(?:08|53|57|ER_CON_COUNT|ER_TOO_MANY_USER|ER_USER_LIMIT|ER_SERVER_SHUTDOWN|ER_LOCK_|ER_OUT_OF)/
 
 /** Errors of a value that the view computes: SQLSTATE classes 21 and 22, and MariaDB's names. */
 const ofValue =
@@ -88,7 +88,7 @@ export function sqlFailure(
     const message = `${host}: the view fails on a value of one of its rows (${state}): fix the view`
     return new SourceReadError('answer_refused', message, { cause: error })
   }
-  if (state !== undefined && !passing.test(state)) {
+  if (state !== undefined && !temporary.test(state)) {
     return new SourceReadError('answer_refused', `${host} rejects the query (${state})`, { cause: error })
   }
   const message = `${host} cannot be reached, or ended the connection`

@@ -3,7 +3,7 @@ import type { NumberKind } from './styles.ts'
 
 export type Cell = string | CellFault
 
-/** A cell as the part of the sheet has it (ECMA-376 part 1, section 18.3.1.4). */
+/** A cell as the sheet stores it (ECMA-376 part 1, section 18.3.1.4). */
 export interface RawCell {
   readonly type: string
   readonly kind: NumberKind
@@ -36,7 +36,7 @@ export function cellText(cell: RawCell, strings: readonly string[], is1904: bool
 
 const brokenCell: CellFault = {
   code: 'workbook_broken',
-  message: 'has a value that the workbook lacks: enter it again',
+  message: 'refers to a text that the workbook lacks: enter it again',
 }
 
 const notCalculated: CellFault = {
@@ -90,7 +90,7 @@ function dateText(serial: number, kind: NumberKind, is1904: boolean): Cell {
 
 const noDate: CellFault = {
   code: 'invalid_date',
-  message: 'is shown as a date, but its number is no date: enter the date again',
+  message: 'is formatted as a date, but its number is not a date: enter the date again',
 }
 
 function timeOf(seconds: number): string {

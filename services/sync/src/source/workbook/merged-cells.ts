@@ -15,7 +15,7 @@ const pattern = /<(?:[\w.-]+:)?mergeCell\s[^<>]*?ref="([A-Z]{1,3})(\d{1,7}):[A-Z
 /** Longer than any match. */
 const heldCharacters = 256
 
-/** Finds ranges over several rows before the rows are read, because the part lists them after the rows. */
+/** Finds merged ranges of several rows before the rows are read, because the sheet lists them after the rows. */
 export async function readMergedCells(part: AsyncIterable<Uint8Array>): Promise<MergedCells> {
   const merges = new Map<number, Merge[]>()
   let count = 0

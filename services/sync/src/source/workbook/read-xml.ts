@@ -11,7 +11,7 @@ export interface XmlHandlers {
 const maxDepth = 100
 const maxAttributes = 200
 
-/** Yields after each chunk, so that the caller decides how fast the part is read. Rejects a document type declaration. */
+/** Yields after each chunk, so that the caller controls how fast the part is read. Rejects document type declarations. */
 export async function* parseXml(bytes: AsyncIterable<Uint8Array>, handlers: XmlHandlers): AsyncGenerator<void> {
   let failure: Error | undefined
   let depth = 0
@@ -64,7 +64,6 @@ export async function* parseXml(bytes: AsyncIterable<Uint8Array>, handlers: XmlH
   write(null)
 }
 
-/** Reads a part to its end. */
 export async function readXml(bytes: AsyncIterable<Uint8Array>, handlers: XmlHandlers): Promise<void> {
   const chunks = parseXml(bytes, handlers)
   while ((await chunks.next()).done !== true);
@@ -76,7 +75,7 @@ export function brokenWorkbookError(cause: unknown): SourceReadError {
 }
 
 function ignore(): void {
-  // The caller does not need it.
+  // Most parts need only elements.
 }
 
 function localName(name: string): string {

@@ -2,7 +2,7 @@ import { SourceReadError } from '../source-read-error.ts'
 import { decodeEscapes } from './cell-text.ts'
 import { readXml } from './read-xml.ts'
 
-/** Characters in memory, with what each text itself costs. */
+/** Characters in memory. Each text also counts as `textCost`. */
 const maxHeld = 128 * 1024 * 1024
 const textCost = 32
 

@@ -1,7 +1,7 @@
-import { type Column, toExcerpt, readHeader } from '../csv/header.ts'
+import { type Column, readHeader } from '../csv/header.ts'
 import { toTableRow } from '../csv/table-row.ts'
 import { SourceReadError } from '../source-read-error.ts'
-import { type SourceItem, type SourceLimits, type SourceTexts, emptyTable } from '../types.ts'
+import { type SourceItem, type SourceLimits, type SourceTexts, emptyTable, toExcerpt } from '../types.ts'
 import { createFiller, readMergedCells } from './merged-cells.ts'
 import { type Sheet, type Workbook, openWorkbook } from './open-workbook.ts'
 import { readSharedStrings } from './shared-strings.ts'
@@ -64,7 +64,7 @@ function findSheet({ sheets }: Workbook, wanted: string | undefined): Sheet {
   const names = toExcerpt(sheets.map(({ name }) => name).join(', '))
   const message =
     wanted === undefined
-      ? `the workbook shows no sheet: name one as \`sheet\`. It has ${names}`
+      ? `the workbook has no sheet that is visible: name one as \`sheet\`. It has ${names}`
       : `the workbook has no sheet named ${toExcerpt(wanted)}: it has ${names}. Change \`sheet\` of the connector`
   throw new SourceReadError('sheet_missing', message)
 }

@@ -4,7 +4,7 @@ import type { Universe } from '../../push/universe.ts'
 import { readUser } from '../../scim/content.ts'
 import type { TenantDb } from '../../worker/store.ts'
 import type { DueDelivery } from '../rules.ts'
-import type { WorkerSession } from '../worker-session.ts'
+import type { WorkerSession } from '../../worker/worker-session.ts'
 import type { NoRecipient, Recipient } from './mail.ts'
 import { type NotifiedKey, findDirectoryPerson, findNotifiedKey } from './store.ts'
 
@@ -14,18 +14,18 @@ interface Parts {
   readonly session: Pick<WorkerSession, 'tenantId' | 'assertion'>
 }
 
-/** Returns the owner of the key of a delivery, with the name of the key. `events`: the types that the endpoint gets. */
+/** Finds the owner of the key that a delivery is about. `events`: the types that the endpoint subscribes to. */
 export async function findKeyOwner(
   parts: Parts,
   events: readonly string[],
   { type, resourceId, eventId }: Pick<DueDelivery, 'type' | 'resourceId' | 'eventId'>,
 ): Promise<Recipient | NoRecipient> {
-  if (type === 'webhook.test') return nobody('A test event is about no key, so it has no owner.')
+  if (type === 'webhook.test') return nobody('A test event is not about a key, so there is no owner.')
   const assertion = await parts.session.assertion()
   const key = await parts.db.write({ assertion }, async (tx) => await findNotifiedKey(tx, resourceId))
   if (key === undefined) return nobody('The key does not exist.')
   if (type === 'key.revoked' && key.isLeaked && events.includes('key.leaked')) {
-    return nobody('The mail about key.leaked also says that the key was revoked.')
+    return nobody('The e-mail about key.leaked also says that the key was revoked.')
   }
   if (key.ownerType === null) return nobody('The key has no owner.')
   if (key.hasLeft) return nobody('The owner has left. Give the key another owner.')
@@ -37,11 +37,11 @@ export async function findKeyOwner(
     return { addresses: [address], about: `Key: ${key.label} (ends with ${key.lastFour})` }
   } catch (error) {
     if (!(error instanceof ServiceUnavailableError)) throw error
-    return { reason: 'The directory cannot be asked for the address of the owner now.', isForNow: true }
+    return { reason: 'The directory is unavailable, so the address of the owner is not known.', isRetryable: true }
   }
 }
 
-/** Only an active person whom the name in the last token finds for certain. */
+/** Finds the address of the active person with the name from the owner's last token. */
 async function findAddress(
   { db, universe, session }: Parts,
   { directoryHash }: Pick<NotifiedKey, 'directoryHash'>,
@@ -56,5 +56,5 @@ async function findAddress(
 }
 
 function nobody(reason: string): NoRecipient {
-  return { reason, isForNow: false }
+  return { reason, isRetryable: false }
 }

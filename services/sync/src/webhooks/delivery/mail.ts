@@ -45,13 +45,14 @@ export interface Recipient {
   readonly about?: string
 }
 
-/** Why an event is mailed to nobody. `isForNow`: it is tried again. */
+/** Why an event has no recipient. */
 export interface NoRecipient {
   readonly reason: string
-  readonly isForNow: boolean
+  /** Whether the event is tried again. */
+  readonly isRetryable: boolean
 }
 
-/** Sends each event as a mail with its time and link. `recipientOf` is asked for each delivery. */
+/** Sends each event as an e-mail with its time and link. */
 export function createMailSender(
   mailer: Mailer | undefined,
   {
@@ -76,7 +77,7 @@ export function createMailSender(
       })
       if (mailer === undefined) return result('E-mail is not configured. Ask the platform for `POSTERN_SMTP_URL`.')
       const recipient = await recipientOf(delivery)
-      if ('reason' in recipient) return result(recipient.reason, recipient.isForNow ? 'pending' : 'skipped')
+      if ('reason' in recipient) return result(recipient.reason, recipient.isRetryable ? 'pending' : 'skipped')
       const { addresses: to, about } = recipient
       try {
         await mailer.send({ to, ...mailOf(delivery, { url: urlOf(delivery, apiUrl), about }) })
@@ -107,7 +108,7 @@ function mailOf(
   }
 }
 
-/** A mailbox or mail that the server refuses is the fault of one owner. All but an unknown mailbox is tried again. */
+/** If the server refuses a mailbox or a mail, the endpoint still works. Only an unknown mailbox is final. */
 function stateOfRefusal(error: unknown): SendResult['ownState'] {
   if (!(error instanceof Error && 'command' in error && 'responseCode' in error)) return undefined
   if (error.command === 'DATA') return 'pending'
@@ -115,7 +116,7 @@ function stateOfRefusal(error: unknown): SendResult['ownState'] {
   return Number(error.responseCode) < 500 ? 'pending' : 'failed'
 }
 
-/** Names no address, which the delivery log would keep. */
+/** Returns a text without the address, which the delivery log must not contain. */
 function codeOf(error: unknown): string {
   if (!(error instanceof Error)) return 'unknown'
   const status = 'responseCode' in error ? error.responseCode : undefined

@@ -11,7 +11,7 @@ export interface SendResult {
   /** Null if the receiver accepted the event. */
   readonly error: string | null
   readonly answer: string | null
-  /** The new state of the delivery if the result says nothing of the endpoint. */
+  /** The new state of the delivery, if the result says nothing about the endpoint. */
   readonly ownState?: Exclude<WebhookDelivery['state'], 'delivered'>
 }
 
@@ -22,7 +22,7 @@ export interface Sender {
 }
 
 const answerBytes = 1000
-/** A receiver has sent its status by then; the rest of a slow answer does not matter. */
+/** How long the body of a response is read. Only its start is logged. */
 const answerMs = 1000
 
 /** Sends signed requests to one endpoint. Redirects are failures. */

@@ -54,7 +54,7 @@ export async function findNotifiedKey(tx: Tx, keyId: string): Promise<NotifiedKe
 
 export interface DirectoryPerson {
   readonly id: string
-  /** Null for a person of a connector, whom the universe has. */
+  /** The SCIM user; null for a person of a connector, who is stored in the universe. */
   readonly content: object | null
 }
 
@@ -68,7 +68,7 @@ const findPerson = statement(
   limit 1`,
 )
 
-/** An active person with this name, one of SCIM first. Served by directory_name_pk. */
+/** Finds an active person with this name, preferably a SCIM user. Served by directory_name_pk. */
 export async function findDirectoryPerson(tx: Tx, hash: Buffer): Promise<DirectoryPerson | undefined> {
   const [row] = await tx.query<DirectoryPerson & { [column: string]: unknown }>(findPerson([hash]))
   return row
@@ -89,7 +89,7 @@ const selectDue = statement(
   limit $2`,
 )
 
-/** The oldest deliveries, at most one for each resource, so that their order is kept. */
+/** Lists the oldest deliveries, at most one for each resource, so that their order is kept. */
 export async function listDue(tx: Tx, endpointId: string, limit: number): Promise<readonly DueDelivery[]> {
   return await tx.query<DueDelivery & { [column: string]: unknown }>(selectDue([endpointId, limit]))
 }

@@ -8,7 +8,7 @@ import { type Recipients, recipientsOf } from '../rules.ts'
 
 const lookupMs = 5000
 
-const mostRecipients = 10
+const maxRecipients = 10
 
 /** Throws a 422 problem unless the URL can be delivered to. Each delivery checks the address again. */
 export async function assertEndpointUrl(
@@ -64,8 +64,8 @@ function assertRecipients(recipients: Recipients, mailer: Mailer | undefined): v
   }
   if (recipients.kind === 'key_owner') return
   const { addresses } = recipients
-  if (addresses.length > mostRecipients || !addresses.every(isEmailAddress)) {
-    throw invalidUrlProblem('invalid', `must have one to ${mostRecipients} e-mail addresses, separated by commas`)
+  if (addresses.length > maxRecipients || !addresses.every(isEmailAddress)) {
+    throw invalidUrlProblem('invalid', `must have one to ${maxRecipients} e-mail addresses, separated by commas`)
   }
 }
 

@@ -36,7 +36,7 @@ import {
   updateEndpoint,
 } from './store.ts'
 import { endUnreadFeed, startFeed } from '../feed/store.ts'
-import { mostEndpoints } from '../rules.ts'
+import { maxEndpoints } from '../rules.ts'
 import { createSecret } from '../sign.ts'
 
 type Parts = Pick<Deps, 'db' | 'queue' | 'outbound' | 'secretRing' | 'mailer'>
@@ -58,9 +58,9 @@ export function webhookRoutes(app: App, { db, queue, outbound, secretRing, maile
     const made = await db.write(context, async (tx) => {
       // Locks the feed, so that concurrent requests are counted one after the other.
       await start(tx)
-      if ((await countEndpoints(tx)) >= mostEndpoints) {
+      if ((await countEndpoints(tx)) >= maxEndpoints) {
         throw problem('conflict', {
-          detail: `The tenant already has ${mostEndpoints} endpoints. Delete one that is no longer used.`,
+          detail: `The tenant already has ${maxEndpoints} endpoints. Delete one that is no longer used.`,
         })
       }
       await insertEndpoint(tx, { id, ...body, actor })

@@ -136,7 +136,7 @@ const updateOne = statement(
   where e.id = $1`,
 )
 
-/** `startsAgain` forgets the failures. */
+/** With `startsAgain`, earlier failures no longer count. */
 export async function updateEndpoint(
   tx: Tx,
   id: string,
@@ -235,7 +235,7 @@ export async function recordEndpointEvent(
 function toWebhook(row: EndpointRow): Webhook {
   return {
     ...row,
-    events: offeredOf(row.events),
+    events: offeredTypes(row.events),
     paused_at: row.paused_at?.toISOString() ?? null,
     failing_since: row.failing_since?.toISOString() ?? null,
     last_delivered_at: row.last_delivered_at?.toISOString() ?? null,
@@ -247,7 +247,7 @@ function toWebhook(row: EndpointRow): Webhook {
 }
 
 /** Types that are not offered any more are left out, unless the endpoint has no others. */
-function offeredOf(stored: string[]): string[] {
+function offeredTypes(stored: string[]): string[] {
   const offered = stored.filter((name) => webhookSubscriptions.includes(name))
   return offered.length === 0 ? stored : offered
 }

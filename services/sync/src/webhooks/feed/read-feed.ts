@@ -14,7 +14,7 @@ import {
   readFeed as readChanges,
 } from './store.ts'
 import { planDeliveries } from '../rules.ts'
-import { openWorkerSession } from '../worker-session.ts'
+import { openWorkerSession } from '../../worker/worker-session.ts'
 
 export interface FeedParts {
   readonly db: TenantDb
@@ -25,7 +25,7 @@ export interface FeedParts {
 const feedEverySeconds = 1
 const suspendedEverySeconds = 60
 const eventsAtOnce = 500
-const mostRounds = 20
+const maxRounds = 20
 
 /**
  * Turns new changes into deliveries and queues the next call, in one transaction: a crash neither loses nor repeats an
@@ -40,7 +40,7 @@ export async function readFeed(parts: FeedParts, workId: string): Promise<void> 
     await db.write(tenant, async (tx) => await queue.sendWebhookFeed(tx, workId, suspendedEverySeconds))
     return
   }
-  for (let round = 0; round < mostRounds; round++) {
+  for (let round = 0; round < maxRounds; round++) {
     const outcome = await readRound(parts, workId, {
       tenantId: session.tenantId,
       assertion: await session.assertion(),

@@ -42,7 +42,7 @@ const noteReader = statement(
 )
 const findWork = statement('sync_find_webhook_work', 'select f.work_id from sync.webhook_feed f')
 
-/** Call it before an endpoint is enabled. Returns the work of the feed. */
+/** Call it before an endpoint is enabled. Locks the feed. Returns the id of its work. */
 export async function startFeed(tx: Tx): Promise<string> {
   await tx.execute(noteReader([]))
   await assignChangePositions(tx)
@@ -58,7 +58,7 @@ const endReader = statement(
   where not exists (select from sync.webhook_endpoint e where e.state = 'enabled' and e.deleted_at is null)`,
 )
 
-/** Call it after an endpoint was disabled: a tenant without one notes no events. */
+/** Call it after an endpoint was disabled. A tenant without an enabled endpoint records no events. */
 export async function endUnreadFeed(tx: Tx): Promise<void> {
   await tx.execute(endReader([]))
 }
@@ -128,7 +128,7 @@ const list = statement(
 const findEnd = statement('sync_feed_walk_end', `select b.position, c.ordinal ${behind} offset $4 limit 1`)
 
 const maxOrdinal = 2 ** 31 - 1
-/** Changes that one statement looks at, most of which no endpoint wants after an import. */
+/** How many changes one statement reads. After an import, no endpoint wants most of them. */
 const walkLength = 20_000
 
 /** In commit order, up to the position `last`. `next`: where to continue; `isCut`: more changes follow. */
@@ -182,7 +182,7 @@ export interface NewEvent {
   readonly committedAt: Date
 }
 
-/** Returns their ids, in the same order, each greater than the one before. */
+/** Returns the ids in the order of the events. Each is greater than the one before. */
 export async function insertEvents(tx: Tx, events: readonly NewEvent[]): Promise<readonly string[]> {
   if (events.length === 0) return []
   const rows = await tx.query<{ id: string }>(makeIds([events.length]))
@@ -228,7 +228,7 @@ const selectDue = statement(
   order by e.id`,
 )
 
-/** Endpoints that deliveries can be sent to now. */
+/** Lists endpoints that deliveries can be sent to now. */
 export async function listDueEndpoints(tx: Tx): Promise<readonly string[]> {
   return (await tx.query<{ id: string }>(selectDue([]))).map(({ id }) => id)
 }
