@@ -1,5 +1,6 @@
 import {
   type BaseConfig,
+  ConfigurationError,
   type DatabaseConfig,
   type Environment,
   baseConfig,
@@ -132,5 +133,7 @@ export function readConfig(env: Environment): Config {
 }
 
 function mailConfig(url: string, from: string): Config['mail'] {
-  return url === '' || from === '' ? undefined : { url, from }
+  if (url === '') return undefined
+  if (from === '') throw new ConfigurationError(['POSTERN_SMTP_FROM: must be set if POSTERN_SMTP_URL is'])
+  return { url, from }
 }
