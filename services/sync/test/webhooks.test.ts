@@ -424,6 +424,20 @@ test('a deleted endpoint gets nothing, and its tenant notes no events', async ()
   expect(receiver.at('/deleted')).toEqual([])
 })
 
+test('an endpoint that is created while the last one is deleted gets events', async () => {
+  const tenant = person()
+  let { id } = await endpoint(tenant, '/replaced')
+  for (let round = 0; round < 20; round++) {
+    const [made] = await Promise.all([
+      endpoint(tenant, '/replaced'),
+      caller.call(tenant, 'DELETE', `/api/v1/webhooks/${id}`),
+    ])
+    ;({ id } = made)
+    const readers = await world.rows('select from tenancy.event_reader where tenant_id = $1', [tenant.tenantId])
+    expect([round, readers.length]).toEqual([round, 1])
+  }
+})
+
 test('a stored type that is not offered any more is not shown, and the endpoint can be changed', async () => {
   const tenant = person()
   const { id } = await endpoint(tenant, '/old')

@@ -102,10 +102,10 @@ export async function findEndpoint(tx: Tx, id: string): Promise<Webhook | undefi
 
 const lockOne = statement(
   'sync_lock_webhook',
-  'select e.id from sync.webhook_endpoint e where e.id = $1 and e.deleted_at is null for update',
+  'select e.id from sync.webhook_endpoint e where e.id = $1 and e.deleted_at is null for no key update',
 )
 
-/** Locks the endpoint until the end of the transaction. */
+/** Locks the endpoint until the end of the transaction. Deliveries to it can still be inserted. */
 export async function findEndpointForChange(tx: Tx, id: string): Promise<Webhook | undefined> {
   const rows = await tx.query(lockOne([id]))
   return rows.length === 0 ? undefined : await findEndpoint(tx, id)

@@ -42,11 +42,11 @@ const noteReader = statement(
 )
 const findWork = statement('sync_find_webhook_work', 'select f.work_id from sync.webhook_feed f')
 
-/** Call it before an endpoint is enabled. Locks the feed. Returns the id of its work. */
+/** Call it before an endpoint is enabled. Locks the feed until the transaction ends. Returns the id of its work. */
 export async function startFeed(tx: Tx): Promise<string> {
-  await tx.execute(noteReader([]))
   await assignChangePositions(tx)
   await tx.execute(start([]))
+  await tx.execute(noteReader([]))
   const [row] = await tx.query<{ work_id: string }>(findWork([]))
   if (row === undefined) throw new Error('the feed was not started')
   return row.work_id
@@ -60,6 +60,8 @@ const endReader = statement(
 
 /** Call it after an endpoint was disabled. A tenant without an enabled endpoint records no events. */
 export async function endUnreadFeed(tx: Tx): Promise<void> {
+  // A concurrent transaction that enables an endpoint ends before, or begins after.
+  await lockFeed(tx)
   await tx.execute(endReader([]))
 }
 
