@@ -3,8 +3,7 @@ import { statement } from '../sql/store.ts'
 
 const maxRows = 5_000
 
-// Served by run_with_details. Skips locked runs, because another worker is clearing them. Changes that were to be applied stay,
-// because rollbacks need them.
+// Served by run_with_details. Changes that were to be applied stay, because rollbacks need them.
 const selectOld = statement(
   'sync_select_old_runs',
   `select r.id,
@@ -15,8 +14,7 @@ const selectOld = statement(
   where r.source = 'connector' and r.finished_at is not null and r.details_cleared_at is null
     and r.finished_at < now() - make_interval(days => $1)
   order by r.finished_at
-  limit 50
-  for update skip locked`,
+  limit 50`,
 )
 
 // After many deletions, outdated statistics would make PostgreSQL scan all rows.
