@@ -273,6 +273,8 @@ describe('a search by POST (RFC 7644 §3.4.3)', () => {
     expect(await ids('displayName eq "Ada"')).toEqual([ada.id, group.id])
     expect(await ids('title pr or meta.resourceType eq "Group"')).toEqual([ada.id, group.id])
     expect(await ids('meta.resourceType eq "User"')).toEqual([ada.id, bo.id].toSorted())
+    expect(await ids(`id eq "${ada.id.toUpperCase()}" or id eq "x"`)).toEqual([ada.id])
+    expect(await ids('id eq "x" or members eq "x"')).toEqual([])
   })
 
   test('is rejected without its schema, and with a filter by an unknown attribute', async () => {

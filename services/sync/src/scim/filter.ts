@@ -1,3 +1,4 @@
+import { uuidSchema } from '@postern/contracts'
 import { problem } from '@postern/service-kit'
 import { type Compare, type Filter, parse } from 'scim2-parse-filter'
 import { type TextMeanings, extractTexts } from './filter-texts.ts'
@@ -143,9 +144,12 @@ function compare({ sql, kind }: FilterColumn, node: Comparison, { bind, meanings
       if (sign !== undefined) return `(${sql} ${sign} ${bind(time.toISOString())}::timestamptz)`
       break
     }
-    case 'id':
-      if (op === 'eq') return `(${sql}::text = ${bind(value.toLowerCase())}::text)`
+    case 'id': {
+      // As a UUID, so that an index serves it.
+      const id = uuidSchema.safeParse(value.toLowerCase()).data
+      if (op === 'eq') return id === undefined ? 'false' : `(${sql} = ${bind(id)}::uuid)`
       break
+    }
     case 'text':
     case 'exact': {
       const [left, right] = kind === 'text' ? [`lower(${sql})`, 'lower({})'] : [sql, '{}']
