@@ -28,7 +28,6 @@ export function columnOf(source: string): string {
   return nameOfPart(first)
 }
 
-/** Returns whether all rows of a source type have the same columns. */
 export function isTable(type: string): boolean {
   return type === 'csv' || type === 'sql'
 }

@@ -23,7 +23,6 @@ export interface OutboundAnswer {
   discard(): void
 }
 
-/** Connections are kept alive for one read. */
 export interface OutboundHttp {
   /** Sends a request once and follows redirects, checking each address. Throws a SourceReadError. */
   request(request: OutboundRequest): Promise<OutboundAnswer>

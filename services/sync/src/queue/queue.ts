@@ -229,7 +229,6 @@ async function workWebhooks(
   })
 }
 
-/** Retries until the database is available. */
 async function startWithRetries(boss: PgBoss, logger: Logger, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     try {

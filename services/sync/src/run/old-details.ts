@@ -51,7 +51,6 @@ export async function clearOldErrors(tx: Tx, ids: readonly string[]): Promise<bo
   return (await tx.execute(deleteErrors([ids, maxRows]))) < maxRows
 }
 
-/** Records that the details of these runs are cleared. */
 export async function recordCleared(tx: Tx, ids: readonly string[]): Promise<void> {
   await tx.execute(setCleared([ids]))
 }

@@ -355,7 +355,6 @@ function transitionProblem(run: Run, detail: string) {
   return problem('invalid_transition', { detail: `${detail} This one is ${run.status}.`, allowed: actionsOf(run) })
 }
 
-/** The database enforces that a connector has one run at a time. */
 function refuseSecondRun(error: unknown): never {
   if (sqlError(error).constraint === 'run_one_a_connector') {
     throw problem('run_in_progress', { detail: 'Another run of the connector is in progress.' })

@@ -40,7 +40,6 @@ export function actionsOf({
   return connector_id !== null && counts.applied > 0 ? ['rollback'] : []
 }
 
-/** The figures that limits of a connector apply to. */
 export interface Impact {
   readonly valid: number
   /** Rows that the connector had brought before. */

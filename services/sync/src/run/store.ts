@@ -41,7 +41,7 @@ export async function startInlineRun(
   return row.id
 }
 
-// A push ends once: an interrupted one stays interrupted. Served by the primary key.
+// A push ends once: an interrupted one stays interrupted.
 const finishInline = statement(
   'sync_finish_run',
   `update sync.run

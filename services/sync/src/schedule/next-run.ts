@@ -106,7 +106,6 @@ const wholeFields = [
 
 function plainFields(cron: string): readonly string[] {
   const fields = cron.trim().split(/\s+/)
-  // Seconds and nicknames are rejected.
   if (fields.length !== wholeFields.length) throw new RangeError('a schedule has five fields')
   const start = new Date('2023-12-31T23:59:59Z')
   return wholeFields.map(({ pattern, count, days }, at) => {

@@ -31,7 +31,6 @@ export interface PushedWrite {
   readonly units: readonly (Unit | undefined)[]
 }
 
-/** Throws a problem if the universe is unavailable. */
 export async function findPerson(
   parts: Parts,
   request: Request,

@@ -34,7 +34,6 @@ export async function findGroup(tx: Tx, id: string): Promise<StoredGroup | undef
   return row
 }
 
-/** Returns the group, locked until the transaction ends. */
 export async function lockGroup(tx: Tx, id: string): Promise<StoredGroup | undefined> {
   const [row] = await tx.query<Row>(lock([id]))
   return row

@@ -346,7 +346,6 @@ export async function publishUser(tx: Tx, id: string, version: number): Promise<
   await tx.execute(publish([id, version]))
 }
 
-/** Returns false if the user no longer has this version. */
 export async function deleteUser(tx: Tx, id: string, version: number): Promise<boolean> {
   if ((await tx.execute(remove([id, version]))) === 0) return false
   await tx.execute(leave([id]))

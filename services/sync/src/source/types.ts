@@ -9,7 +9,6 @@ export interface SourceRow {
   readonly kind: 'row'
   /** From 1. The header of a table is row 1, as in a spreadsheet. */
   readonly row: number
-  /** Nested values stay nested. */
   readonly values: Readonly<Record<string, unknown>>
 }
 
@@ -91,9 +90,7 @@ export interface SourceLimits {
   readonly maxPageBytes: number
   readonly maxPages: number
   readonly maxColumns: number
-  /** Characters of one value. */
   readonly maxValueLength: number
-  /** Nesting depth of JSON. */
   readonly maxDepth: number
   readonly maxDurationMs: number
   readonly maxSilenceMs: number

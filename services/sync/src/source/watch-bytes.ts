@@ -10,7 +10,6 @@ export interface ByteWatch {
   end(): void
 }
 
-/** Interval between checks, in milliseconds. */
 const pollEveryMs = 50
 
 /** Cuts the connection if it sends too much. */

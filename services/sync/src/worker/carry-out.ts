@@ -106,7 +106,6 @@ async function stopImport(parts: WorkerParts, lease: RunLease, isLast: boolean, 
   }
 }
 
-/** Returns whether another worker has the run. */
 async function isLost(lease: RunLease): Promise<boolean> {
   try {
     await lease.assertWanted()

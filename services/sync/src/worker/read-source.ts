@@ -142,7 +142,6 @@ export async function stageSource(
   }
 }
 
-/** Sends the hashes that no row of the source has. */
 export async function sendUnseenHashes(lease: RunLease, imports: Imports, left: ReadonlySet<string>): Promise<void> {
   let some: string[] = []
   const send = async (): Promise<void> => {

@@ -20,7 +20,6 @@ export class RunLostError extends Error {
   override readonly name = 'RunLostError'
 }
 
-/** A user has cancelled the run. */
 export class RunCancelledError extends Error {
   override readonly name = 'RunCancelledError'
 }
@@ -36,7 +35,6 @@ export class RunRefusedError extends Error {
   }
 }
 
-/** The platform has suspended the tenant. */
 export class TenantSuspendedError extends RunRefusedError {
   constructor() {
     super('tenant_suspended', 'The tenant is suspended. Run the connector again after the tenant has been resumed.')
@@ -74,12 +72,10 @@ export class RunLease {
     return this.#counts
   }
 
-  /** The hash of the planned changes. */
   get diffHash(): string {
     return this.#diffHash
   }
 
-  /** The connector as the caller of the universe. */
   async caller(): Promise<ImportCaller> {
     const { tenantId, assertion } = await this.#assertions.getWithTenant()
     return {
@@ -92,7 +88,6 @@ export class RunLease {
     }
   }
 
-  /** Identifies this attempt to the universe. */
   async importAttempt(): Promise<Attempt> {
     return { caller: await this.caller(), attempt: this.run.attempt }
   }

@@ -36,7 +36,6 @@ export function currentRowsSql(dataset: CurrentRowsBody['dataset'], wanted: stri
   return dataset === 'org_structure' ? nodesOf(wanted, hierarchy) : selections[dataset](wanted)
 }
 
-// Served by entity_external_id_unique, once for each key.
 const entitiesOf = (wanted: string): string => `
   select
     e.external_id as key,
@@ -70,7 +69,6 @@ const testProceduresOf = (wanted: string): string => `
   from ${wanted} as wanted
   join ${oneOf('test_procedure', 't', ['external_id', 'wanted.key'], '')}`
 
-// Served by person_external_id_unique, once for each key.
 const peopleOf = (wanted: string): string => `
   select
     p.external_id as key,
@@ -82,7 +80,6 @@ const peopleOf = (wanted: string): string => `
 
 const selections = { auditable_entities: entitiesOf, test_procedures: testProceduresOf, people: peopleOf } as const
 
-// Served by node_key_unique, once for each key.
 const nodesOf = (wanted: string, hierarchy: string): string => `
   select
     n.node_key as key,

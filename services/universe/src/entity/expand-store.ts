@@ -15,7 +15,6 @@ export async function listNodesOf(tx: Tx, ids: readonly string[], most: number):
   return await tx.query<OfEntity<NodeOfEntity>>(nodesOf([ids, most]))
 }
 
-// The path contains the numbers of the ancestors.
 const ancestorsOf = statement(
   'universe_ancestors_of_entities',
   `select place.entity_id, above.id, above.reference, above.name
@@ -28,7 +27,6 @@ const ancestorsOf = statement(
   order by place.entity_id, step.at`,
 )
 
-// Served by node_entity_by_entity.
 const nodesOf = statement(
   'universe_nodes_of_entities',
   `select wanted.id as entity_id, place.hierarchy, place.id, place.node_key, place.name

@@ -214,7 +214,6 @@ const nodesNow = statement(
   `select ${nodeColumns} from ${now} and $4::integer is null and n.path > $7::text order by n.path limit $8`,
 )
 
-// Reads each level only to the end of the page.
 const levelsNow = statement(
   'universe_list_node_levels',
   `select ${nodeColumns}

@@ -75,7 +75,6 @@ const reject = statement(
   where r.run_id = $1::uuid and r.seq = given.seq`,
 )
 
-/** Returns those keys whose row in the run was rejected. */
 export async function listRejectedKeys(tx: Tx, runId: string, keys: readonly string[]): Promise<ReadonlySet<string>> {
   if (keys.length === 0) return new Set()
   const rows = await tx.query<{ key: string }>(rejectedKeys([runId, keys]))

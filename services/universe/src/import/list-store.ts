@@ -96,7 +96,6 @@ const selectMissing = statement(
 )
 const countMissing = statement('universe_count_missing_source_rows', `select count(*)::integer as total ${missingOf}`)
 
-/** Lists missing rows of a connector's source after the key `after`. */
 export async function listMissing(
   tx: Tx,
   { connectorId, scope }: Source,

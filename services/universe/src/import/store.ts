@@ -23,7 +23,6 @@ const columns = `
 
 type ImportRow = Import & { [column: string]: unknown }
 
-/** Identifies one attempt at a run. */
 export interface Attempt {
   readonly run_id: string
   readonly attempt: number

@@ -53,7 +53,6 @@ export function procedureStatusFault(
   return { index, field: 'status', code: 'invalid_transition', detail }
 }
 
-/** `place` is the index of the entity in the row's list. */
 export function unknownEntityFault(index: number, place: number): RowFault {
   return { index, field: `entities/${place}`, code: 'unknown', detail: 'is the external_id of no stored entity' }
 }

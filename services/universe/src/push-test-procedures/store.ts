@@ -110,7 +110,6 @@ const lockCounter = statement(
   'select counter.last_number from universe.test_procedure_counter counter for update',
 )
 
-// Served by test_procedure_external_id_unique, once for each key.
 const statusesNow = statement(
   'universe_test_procedure_statuses_now',
   `select t.external_id, t.status
@@ -126,7 +125,6 @@ const named = `
     cross join unnest(pushed.entity_keys) with ordinality as one (key, at)
   )`
 
-// Served by person_pk, once for each row.
 const ownReviews = statement(
   'universe_own_reviews_of_test_procedures',
   `select distinct named.index

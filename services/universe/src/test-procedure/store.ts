@@ -116,7 +116,6 @@ function filterValues(filter: TestProcedureFilter): readonly unknown[] {
   ]
 }
 
-// Served by link_count_pk.
 const columns = `
   t.number, t.id, t.reference, t.external_id, t.title, t.control_ref, t.objective, t.procedure_text, t.method,
   t.test_type, t.entity_ids, t.engagement_ref, t.period_start_on as period_start, t.period_end_on as period_end,
@@ -127,8 +126,6 @@ const columns = `
   ), 0) as evidence_count,
   t.created_by_type, t.created_by_id, t.created_by_label, t.created_at, t.updated_at, t.version`
 
-// Served by test_procedure_number_unique, test_procedure_by_title, test_procedure_by_change and test_procedure_by_due; the procedures
-// of an entity by test_procedure_entity_by_entity.
 const list = listStatements({
   name: 'universe_test_procedures',
   columns,

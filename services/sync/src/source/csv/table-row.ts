@@ -2,7 +2,6 @@ import { type ColumnFault, type SourceItem, toRowOrError } from '../types.ts'
 import { type CellFault, findCellFault } from './cell.ts'
 import type { Column } from './header.ts'
 
-/** Makes a row of the cells at the places of the columns. */
 export function toTableRow(
   row: number,
   columns: readonly Column[],

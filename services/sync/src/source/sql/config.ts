@@ -7,7 +7,6 @@ import type { SourceLimits } from '../types.ts'
 export const sqlConfigSchema = configSchema.safeExtend({ ca: caSchema.optional() })
 type SqlConfig = z.output<typeof sqlConfigSchema>
 
-/** The input of a reader. */
 export interface SqlRead {
   readonly config: SqlConfig
   readonly password: string

@@ -108,7 +108,6 @@ function tlsCodeOf(error: unknown, stream: unknown): string | undefined {
   // An OpenSSL error; this is how Node names its reasons.
   if ('reason' in error && 'library' in error)
     return `ERR_SSL_${String(error.reason).toUpperCase().replaceAll(' ', '_')}`
-  // A certificate error, if any.
   const found = stream instanceof TLSSocket ? stream.authorizationError : undefined
   return found === undefined || found === null ? undefined : String(found)
 }

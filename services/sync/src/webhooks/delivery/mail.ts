@@ -48,7 +48,6 @@ export interface Recipient {
 /** Why an event has no recipient. */
 export interface NoRecipient {
   readonly reason: string
-  /** Whether the event is tried again. */
   readonly isRetryable: boolean
 }
 

@@ -226,7 +226,7 @@ export interface LogFilter {
   readonly state: WebhookDelivery['state'] | undefined
 }
 
-/** Newest first. Served by webhook_delivery_pk. */
+/** Newest first. */
 export async function listDeliveries(
   tx: Tx,
   { endpointId, state }: LogFilter,

@@ -52,7 +52,6 @@ export function assertEndpointEvents({
   throw problem('invalid_content', { errors: [{ pointer: '/events', code: 'invalid', detail }] })
 }
 
-/** Throws a 422 problem unless the certificates can be read. */
 export function assertEndpointCa(ca: string | null | undefined): void {
   if (ca === null || ca === undefined || areCertificates(ca)) return
   throw problem('invalid_content', { errors: [{ pointer: '/ca', code: 'invalid', detail: certificatesRule }] })

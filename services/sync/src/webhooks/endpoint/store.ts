@@ -72,7 +72,6 @@ const selectPage = statement(
   limit $2`,
 )
 
-/** Lists endpoints by id. Served by webhook_endpoint_pk. */
 export async function selectEndpoints(
   tx: Tx,
   { after, limit }: { readonly after: string | undefined; readonly limit: number },

@@ -15,7 +15,6 @@ export interface Feed extends FeedPlace {
 
 const place = statement('sync_place_changes', 'select tenancy.sequence_changes() as more')
 
-/** Gives committed changes their positions. */
 export async function assignChangePositions(tx: Tx): Promise<void> {
   for (let isMore = true; isMore;) {
     const [row] = await tx.query<{ more: boolean }>(place([]))
@@ -230,7 +229,6 @@ const selectDue = statement(
   order by e.id`,
 )
 
-/** Lists endpoints that deliveries can be sent to now. */
 export async function listDueEndpoints(tx: Tx): Promise<readonly string[]> {
   return (await tx.query<{ id: string }>(selectDue([]))).map(({ id }) => id)
 }
