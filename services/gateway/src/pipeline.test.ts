@@ -139,6 +139,11 @@ test('a request whose client disconnects while its key is looked up is not carri
   expect(calls).toEqual(['gone'])
 })
 
+test('a request whose body the route does not take is refused instead of forwarded', () => {
+  const { calls } = begin({ forward: () => refusal('bad_request') })
+  expect(calls).toEqual(['authenticate', 'bad_request'])
+})
+
 test('a public route is served without a caller', () => {
   const route = routeTable.find(({ access }) => access.kind === 'public')
   if (route === undefined) throw new Error('no public route')

@@ -17,7 +17,7 @@ export interface Pipeline {
   readonly endWait: (exchange: Exchange) => void
   readonly awaitContent: AwaitContent
   /** Forwards the request, or answers it if the route is the gateway's own. */
-  readonly forward: (exchange: Exchange) => void
+  readonly forward: (exchange: Exchange) => Refusal | undefined
   readonly refuse: (exchange: Exchange, refusal: Refusal) => void
   readonly onGone: (exchange: Exchange) => void
   readonly onCrash: (exchange: Exchange, error: unknown) => void
@@ -70,7 +70,7 @@ export function createPipeline(
         endWait(exchange)
       }
       // INVARIANT: nothing is awaited between the last `admit` and here, so that no revocation takes effect in between.
-      forward(exchange)
+      answerRefusal(exchange, forward(exchange))
     } catch (error) {
       onCrash(exchange, error)
     }

@@ -301,13 +301,14 @@ export class GatewayUnderTest {
       endWait: () => undefined,
       awaitContent: () => undefined,
       forward: ({ principal }) => {
-        if (this.#isDead) return
+        if (this.#isDead) return undefined
         seen.accepted += 1
         if (this.lease.isHeld()) seen.acceptedUnderLease += 1
         const [version = 0, tenantVersion = 0] = (principal?.label ?? '').split(' ').map(Number)
         if (owed.revoked) world.violations.push('accepted after the success of its revoke')
         if (version < owed.version) world.violations.push('accepted in a state from before its confirmed change')
         if (tenantVersion < owed.tenantVersion) world.violations.push('accepted after the success of its suspension')
+        return undefined
       },
       refuse: (_exchange, { code }) => {
         if (this.#isDead) return
