@@ -3,7 +3,8 @@ import type { Exchange } from './exchange.ts'
 import { type Refusal, type ReserveWait, countRequest, refusal } from './refusal.ts'
 import type { Usage } from './usage.ts'
 import type { PublicRequests } from './limit/public-requests.ts'
-import { type Limits, type RateLimit, limitInWords } from './limit/rate-limit.ts'
+import { limitInWords } from './limit/limit-in-words.ts'
+import type { Limits, RateLimit } from './limit/rate-limit.ts'
 
 /** Call it once per request. Public routes are counted by address. */
 export type LimitRequest = (

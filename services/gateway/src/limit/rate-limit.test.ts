@@ -7,7 +7,8 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { type FakeClocks, fakeClocks, keyRecord, settle, personPrincipal } from '../../test/builders.ts'
 import { type Principal, keyPrincipal } from '../authenticate/principal.ts'
-import { type Limits, createRateLimit, limitInWords, windowMs } from './rate-limit.ts'
+import { limitInWords } from './limit-in-words.ts'
+import { type Limits, createRateLimit, windowMs } from './rate-limit.ts'
 import type { TokenSource } from './token-source.ts'
 
 function principal(keyLimit: number, tenantLimit = 1_000_000): Principal {
