@@ -37,7 +37,7 @@ const onShortTexts: Readonly<Record<string, string>> = {
   'packages/client/src/pages.ts <([^>]*)>((?:\\s*;\\s*[^,;"]+(?:"[^"]*")?)*)': 'a header that the gateway has answered',
   'packages/contracts/src/findings/poam.ts ^\\S+@\\S+$': 'addresses in an answer, which were short when they came in',
   'packages/local-stack/src/demo/write-universe.ts <([^>]+)>; rel="next"': 'a header that the gateway has answered',
-  'packages/service-kit/src/config.ts \\/+$': 'the environment of the process',
+  'packages/service-kit/src/settings.ts \\/+$': 'the environment of the process',
   'packages/tenant-db/src/migrate.ts ^\\s*(begin|commit|rollback|start\\s+transaction)\\s*;': 'migrations of ours',
   'services/console/web/src/api/keys.ts <([^>]*)>\\s*;\\s*rel="?next"?': 'a header that the gateway has answered',
   'services/console/web/src/connectors/setup/connector-form.tsx ^-+|-+$': 'a name, as whoever sits before it types it',

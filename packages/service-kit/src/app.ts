@@ -15,7 +15,7 @@ import { type Registry, measureRequests } from './metrics.ts'
 import { type Pressure, refuseWhenLate } from './pressure.ts'
 import { answerClientError, answerProblems } from './problem-handler.ts'
 import { cutSlowBodies } from './slow-bodies.ts'
-import { shareAmongTenants } from './tenant-shares.ts'
+import { shareAmongTenants } from './share-among-tenants.ts'
 import { traceRequests } from './tracing/trace-requests.ts'
 import type { Tracing } from './tracing/tracing.ts'
 

@@ -1,4 +1,4 @@
-import { settings } from './config.ts'
+import { settings } from './settings.ts'
 
 export interface DatabaseConfig {
   /** With the role's password. A secret. */

@@ -4,12 +4,10 @@ export {
   type BaseConfig,
   ConfigurationError,
   type Environment,
-  type SigningKeys,
   baseConfig,
   baseEnvironment,
   edgeEnvironment,
   parseEnvironment,
-  settings,
 } from './config.ts'
 export { type DatabaseConfig, databaseConfig, databaseEnvironment } from './database-config.ts'
 export { type DatabaseObserver, observeDatabase } from './database-metrics.ts'
@@ -33,7 +31,9 @@ export { type Current, parseChange } from './sent-back.ts'
 export { suppressUnhandledRejection } from './suppress-unhandled-rejection.ts'
 export type { IdempotencyStore, ChangeTransaction, AnswerKeeper } from './idempotency.ts'
 export { JsonText } from './json-text.ts'
-export { type ListHandlers, allPages, contractList, mapRows, isTooLarge, heartbeat, streamList } from './list-route.ts'
+export { type ListHandlers, contractList, heartbeat, mapRows } from './list-route.ts'
+export { allPages, streamList } from './stream-list.ts'
+export { isTooLarge } from './fitting-page.ts'
 export { bodyError, inputErrors } from './input-errors.ts'
 export { parseJsonBody } from './json-body.ts'
 export { decimalOf } from './json-scan.ts'
@@ -66,6 +66,7 @@ export { cutSlowBodies } from './slow-bodies.ts'
 export { detachBody, discardRest } from './discard-rest.ts'
 export { type Stall, watchStall } from './stall.ts'
 export { type PageStart, type StoredList, storedList } from './stored-list.ts'
+export { type SigningKeys, settings } from './settings.ts'
 export { StreamedAnswer } from './streamed-answer.ts'
 export { type RequestContext, ShareExceededError } from './tenant-shares.ts'
 export { type Span, type SpanStart, type Tracing, openTracing } from './tracing/tracing.ts'
