@@ -15,7 +15,7 @@ function digestOf(boundary: string | undefined, body: string, chunkBytes = 1_000
 }
 
 describe('a form', () => {
-  test('is the same with another boundary, however it is cut on its way', () => {
+  test('is the same with another boundary, however it is divided into chunks', () => {
     const digests = [1, 2, 7, 41, 1000].flatMap((chunkBytes) =>
       [one, other].map((boundary) => digestOf(boundary, formOf(boundary, 'x', 'y-'.repeat(60)), chunkBytes)),
     )

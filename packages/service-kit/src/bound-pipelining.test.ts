@@ -95,7 +95,7 @@ test('requests behind a response that ends the connection are not executed', asy
   expect([begun, statusesOf(received())]).toEqual([['/0'], ['200']])
 })
 
-test('requests that waited on connections that are gone leave their place to others', async () => {
+test('requests that waited on closed connections no longer count', async () => {
   let holds = true
   const { begun, send } = await start((_request, response) => {
     if (!holds) response.end()

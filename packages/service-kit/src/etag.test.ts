@@ -27,7 +27,7 @@ function refusalOf(
   }
 }
 
-test('a change has to say of what it is one', () => {
+test('a change must name the version that it changes', () => {
   expect(refusalOf(undefined)).toBe('precondition_required')
 })
 
@@ -38,7 +38,7 @@ test.each(['"2"', '"11"', '1', '', '"1', '"2", "3"', 'w/"1"'])(
   },
 )
 
-test.each(['W/"1"', 'W/"1", "2"', '"2", W/"1"'])('a weak tag names no state to change: If-Match %j', (given) => {
+test.each(['W/"1"', 'W/"1", "2"', '"2", W/"1"'])('a weak tag does not allow a change: If-Match %j', (given) => {
   expect(refusalOf(given)).toBe('precondition_failed')
   expect(refusalOf(given, 'W/"1"')).toBe('precondition_failed')
 })
@@ -78,12 +78,12 @@ test.each(['"1.8"', '"1.7"', '"2.7", "1.7"', '*'])(
   },
 )
 
-test.each(['"1"', 'W/"1"', '"2", W/"1"', '*'])('whoever has %j need not be sent it again', (given) => {
+test.each(['"1"', 'W/"1"', '"2", W/"1"', '*'])('a client that has %j gets 304', (given) => {
   expect(matchesEtag(given, '"1"')).toBe(true)
   expect(matchesEtag(given, 'W/"1"')).toBe(true)
 })
 
-test.each(['"2"', 'W/"2"', '1', ''])('whoever has %j does not have it', (given) => {
+test.each(['"2"', 'W/"2"', '1', ''])('a client that has %j gets the resource', (given) => {
   expect(matchesEtag(given, '"1"')).toBe(false)
 })
 
@@ -102,7 +102,7 @@ const codings = [
   '"1-gzip;br"',
 ]
 
-test.each(codings)('a tag %s, into which a proxy has written a content coding, names the same version', (tag) => {
+test.each(codings)('a tag %s, to which a proxy has added a content coding, names the same version', (tag) => {
   expect(matchesEtag(tag, '"1"')).toBe(true)
   expect(matchesEtag(`"0", W/${tag}`, '"1"')).toBe(true)
   expect(refusalOf(tag)).toBeUndefined()

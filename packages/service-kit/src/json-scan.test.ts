@@ -104,7 +104,7 @@ describe('a JSON body is refused', () => {
     )
   })
 
-  test('without telling a key of a megabyte', () => {
+  test('without quoting a key of a megabyte', () => {
     const long = 'k'.repeat(1 << 20)
     expect(refusalOf(bytes(`{"a":{"${long}":1,"${long}":2}}`))).toEqual(['malformed_json', '/a', 'duplicate_key'])
   })
@@ -143,11 +143,11 @@ describe('a JSON body is accepted', () => {
     expect(parseJsonBody(bytes('\uFEFF'))).toBeUndefined()
   })
 
-  test('behind a byte order mark, which Windows tools write', () => {
+  test('after a byte order mark, which Windows tools write', () => {
     expect(parseJsonBody(bytes('\uFEFF{"a":"\uFEFFb"}'))).toEqual({ a: '\uFEFFb' })
   })
 
-  test('as lines of joined files, each behind its byte order mark', () => {
+  test('as lines of joined files, each after its byte order mark', () => {
     expect(parseJsonLines(bytes('\uFEFF{"a":1}\n\n\uFEFF{"a":2}\r\n\uFEFF'))).toEqual([{ a: 1 }, { a: 2 }])
   })
 })

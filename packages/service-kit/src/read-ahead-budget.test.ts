@@ -22,7 +22,7 @@ function countWithin(bytes: number, ...rawHeaders: string[]): number {
   return count
 }
 
-test('fewer requests may wait the more of them is in memory', () => {
+test('the larger the waiting requests, the fewer may wait', () => {
   const plain = countWithin(1024 * kibibyte, 'Host', 'a')
   const withLargeHeader = countWithin(1024 * kibibyte, 'X-Long', 'x'.repeat(12 * kibibyte))
   const withSmallBody = countWithin(1024 * kibibyte, 'Content-Length', String(12 * kibibyte))
@@ -42,7 +42,7 @@ test('requests with a body leave a quarter of the budget to requests without one
   expect(count).toBeGreaterThan(256 / 8)
 })
 
-test('a request that ends leaves its place to another one', () => {
+test('a request that ends releases its reservation', () => {
   const budget = createReadAheadBudget(160 * kibibyte)
   const large = ['Content-Length', '900000'] as const
   const first = requestWith(...large)

@@ -59,7 +59,7 @@ async function ask(url: string): Promise<{ status: number; text: string; headers
   return { status: answer.status, text: await answer.text(), headers: answer.headers }
 }
 
-test('a misspelt setting is logged with only its name', async () => {
+test('a misspelled setting is logged by its name only', async () => {
   const lines: string[] = []
   const env = {
     POSTERN_DRAIN_MS: '0',

@@ -4,7 +4,7 @@ import { watchStall } from './stall.ts'
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
-test('a silent sender is reported once, and not while we do not read', () => {
+test('a silent sender is reported once, and not while it is held', () => {
   let isHeld = false
   const onStall = vi.fn<() => void>()
   const stall = watchStall(100, { isHeld: () => isHeld, onStall })

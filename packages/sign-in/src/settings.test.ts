@@ -111,7 +111,7 @@ providers:
     expect(() => parse(...providers)).toThrow(message)
   })
 
-  test('is refused with the line where it is neither JSON nor YAML, and does not quote it', () => {
+  test('is refused with the line at which it is neither JSON nor YAML, without quoting it', () => {
     expect(() => parseSignIn('providers:\n  - name: [hidden')).toThrow(
       /^must be JSON or YAML: it cannot be read in line \d/,
     )

@@ -38,7 +38,7 @@ describe.each(services)('the address of a service, POSTERN_%s_URL,', (name) => {
     },
   )
 
-  test.each(['host:8081', 'ftp://host', 'http://'])('is refused at the start where it is no URL: %s', (given) => {
+  test.each(['host:8081', 'ftp://host', 'http://'])('is refused at the start if it is not a URL: %s', (given) => {
     expect(() => urlOf(given)).toThrow(`${setting}: must be a URL that begins with http:// or https://`)
   })
 })

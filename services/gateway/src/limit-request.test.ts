@@ -46,7 +46,7 @@ test('a request consumes one token', async () => {
   expect(await limitRequest(exchangeOf(), principal)).toMatchObject({ code: 'too_many_requests' })
 })
 
-test('a request with tokens at hand is not held up by a promise', async () => {
+test('a request with available tokens waits for no promise', async () => {
   const { limitRequest, principal } = setUp({ limit: 1000 })
   expect(limitRequest(exchangeOf(), principal)).toBeUndefined()
 })

@@ -18,12 +18,12 @@ describe('the route table', () => {
     expect(match('GET', path)).toEqual({ kind: 'none' })
   })
 
-  test('takes an id of up to 1100 characters', () => {
+  test('matches ids of up to 1100 characters', () => {
     const id = 'a'.repeat(1100)
     expect(match('GET', `/api/v1/findings/${id}`)).toMatchObject({ kind: 'route', params: { id } })
   })
 
-  test('tells the methods of a path that is there under others', () => {
+  test('lists the methods of a path that exists with others', () => {
     expect(match('DELETE', '/api/v1/findings')).toEqual({ kind: 'method', allowed: ['GET', 'HEAD', 'POST'] })
     expect(match('OPTIONS', '/api/v1/whoami')).toEqual({ kind: 'method', allowed: ['GET', 'HEAD'] })
     expect(match('PROPFIND', '/api/v1/whoami')).toMatchObject({ kind: 'method' })
@@ -40,7 +40,7 @@ describe('the route table', () => {
     expect(match(method, path)).toEqual({ kind: 'method', allowed })
   })
 
-  test('takes no item for a path of its own', () => {
+  test('does not match a literal path as an item', () => {
     const literal = routeTable.filter(({ path }) => !path.includes(':'))
     for (const { path } of literal) {
       for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
@@ -50,7 +50,7 @@ describe('the route table', () => {
     }
   })
 
-  test('answers HEAD where it answers GET, under the same rule', () => {
+  test('matches HEAD like GET, under the same rule', () => {
     const get = match('GET', '/api/v1/findings/some-id')
     expect(get).toMatchObject({ kind: 'route', route: { id: 'findings.get' }, params: { id: 'some-id' } })
     expect(match('HEAD', '/api/v1/findings/some-id')).toEqual(get)

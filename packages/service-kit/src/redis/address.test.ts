@@ -28,7 +28,7 @@ describe('the address of Redis', () => {
     expect(parseRedisAddress('redis://[::1]')).toMatchObject({ nodes: [{ host: '::1', port: 6379 }] })
   })
 
-  test('names sentinels and what they watch over, or nodes of a cluster', () => {
+  test('names Sentinels and their group, or nodes of a cluster', () => {
     expect(parseRedisAddress('redis+sentinel://me:secret@one,two:5000/main?sentinel_password=other')).toEqual({
       mode: 'sentinel',
       isEncrypted: false,

@@ -352,7 +352,7 @@ describe('a revocation from the fast path', () => {
     expect(timers.due()).toBeUndefined()
   })
 
-  test('that is known already stays in force and causes no renewal', async () => {
+  test('that is already known stays in force and causes no renewal', async () => {
     const { lease, keys, watermarks } = await setUpHeld()
     const before = keys.calls.length
     lease.receive(revocation(7))

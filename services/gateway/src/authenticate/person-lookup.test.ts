@@ -56,8 +56,8 @@ function setUp() {
 
 const outcome = (status: PersonRecord['status']) => ({ kind: 'found', person: expect.objectContaining({ status }) })
 
-describe('what the directory says of a person', () => {
-  test('is asked for once under a lease, and again after an entry of the log', async () => {
+describe('what the directory says about a person', () => {
+  test('is looked up once under a lease, and again after an entry of the log', async () => {
     const { ask, keys, watermarks, clocks } = setUp()
     expect(await ask(record)).toEqual(outcome('active'))
     clocks.pass(60_000)
@@ -68,7 +68,7 @@ describe('what the directory says of a person', () => {
     expect(keys.calls).toHaveLength(2)
   })
 
-  test('is asked for each time without a lease, and again when it is too old or everything was forgotten', async () => {
+  test('is looked up each time without a lease, and again if it is too old or the cache was cleared', async () => {
     const { ask, keys, setHeld, clocks, people } = setUp()
     await ask(record)
     clocks.pass(recordTtlMs)
@@ -82,7 +82,7 @@ describe('what the directory says of a person', () => {
     expect(keys.calls).toHaveLength(4)
   })
 
-  test.each(['inactive', 'unknown'] as const)('is asked for again a second after it was %s', async (status) => {
+  test.each(['inactive', 'unknown'] as const)('is looked up again a second after it was %s', async (status) => {
     const { ask, keys, clocks } = setUp()
     expect(await ask({ ...record, status })).toEqual(outcome(status))
     clocks.pass(900)
@@ -92,7 +92,7 @@ describe('what the directory says of a person', () => {
     expect(keys.calls).toHaveLength(2)
   })
 
-  test('is unavailable if the answer was overtaken, fails or does not come', async () => {
+  test('is unavailable if the answer is outdated, fails or does not arrive', async () => {
     const { ask, keys, people, timers, watermarks, setHeld } = setUp()
     watermarks.apply({ kind: 'key', seq: 9, hash, version: 9, revoked: false })
     expect(await ask(record)).toEqual({ kind: 'unavailable' })

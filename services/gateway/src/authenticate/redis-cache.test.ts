@@ -82,7 +82,7 @@ describe('the record of a key', () => {
     expect([refused, lines]).toEqual([[], []])
   })
 
-  test('is not believed when it is that of another', async () => {
+  test('is ignored if it belongs to another key', async () => {
     const [one, other] = [keyRecord(), keyRecord()]
     await operator.set(redisRecordKey(one.hash), codec.encodeRecord(other).value)
     expect(await cache.find(one.hash)).toBeUndefined()
@@ -90,7 +90,7 @@ describe('the record of a key', () => {
   })
 })
 
-test('a Redis that is slow is connected to all the same, and asked in vain until it is quick again', async () => {
+test('a slow Redis stays connected, and its answers are not awaited until it is fast again', async () => {
   let slowMs = 120
   // Slower than a command is waited for, and quicker than a connection.
   const slow = createServer((from) => {
@@ -125,7 +125,7 @@ describe('a revocation', () => {
     expect([refused, lines]).toEqual([[], []])
   })
 
-  test('is not believed when we did not make it', async () => {
+  test('is ignored if its MAC is not valid', async () => {
     await announce('{}', () => refused.length > 0)
     expect(refused[0]).toBe('announcement')
     expect(told()[0]).toBe('revocation_message_refused')
@@ -142,13 +142,13 @@ describe('a revocation', () => {
 })
 
 describe('the connections', () => {
-  test('say whose they are, and send together what is asked in one turn', async () => {
+  test('have a name, and send the commands of one tick in one batch', async () => {
     const clients = String(await operator.call('CLIENT', 'LIST'))
     expect(clients.match(/ name=postern-gateway /g)).toHaveLength(2)
     expect(cache.commands.options.enableAutoPipelining).toBe(true)
   })
 
-  test('do not hold up a request when Redis is frozen', async () => {
+  test('do not delay a request while Redis is frozen', async () => {
     const record = keyRecord()
     const { key, value } = codec.encodeRecord(record)
     await operator.set(key, value)

@@ -27,14 +27,14 @@ describe('watermarks', () => {
     expect(watermarks.statusOf({ ...record, version: 99 })).toBe('revoked')
   })
 
-  test('a record of before a change is outdated, the record of the change itself is valid', () => {
+  test('a record from before a change is outdated; the record of the change itself is valid', () => {
     const { watermarks } = watermarksWith()
     watermarks.apply(keyChange(4, false))
     expect(watermarks.statusOf(record)).toBe('outdated')
     expect(watermarks.statusOf({ ...record, version: 4 })).toBe('valid')
   })
 
-  test('are asked how an entry stands until it is valid, and again after each change', () => {
+  test('judge an entry until it is valid, and again after each change', () => {
     const { watermarks } = watermarksWith()
     const entry = { record, validAt: -1 }
     let asked = 0
@@ -53,7 +53,7 @@ describe('watermarks', () => {
     expect(judge()).toEqual(['revoked', 'revoked', 2])
   })
 
-  test('are asked how an entry stands that nobody has judged, however many changes there were', () => {
+  test('judge a new entry, however many changes there were', () => {
     const { watermarks } = watermarksWith()
     for (const version of [4, 5]) {
       watermarks.apply(keyChange(version, false))
@@ -61,7 +61,7 @@ describe('watermarks', () => {
     }
   })
 
-  test('a change that comes late does not lower what a later one has raised', () => {
+  test('a change that arrives late does not lower the watermark of a later one', () => {
     const { watermarks } = watermarksWith()
     watermarks.apply(keyChange(4, false))
     watermarks.apply(keyChange(2, false))
@@ -81,7 +81,7 @@ describe('watermarks', () => {
     expect(watermarks.isTenantOutdated(tenantId, 6)).toBe(false)
   })
 
-  test('are remembered for longer than any record of before can live, and then forgotten', () => {
+  test('outlive every older record, and are then deleted', () => {
     const { clocks, watermarks } = watermarksWith()
     watermarks.apply(keyChange(4, true))
     watermarks.apply({ kind: 'tenant', seq: 2, tenantId, version: 6 })
@@ -93,7 +93,7 @@ describe('watermarks', () => {
     expect([watermarks.isRevoked(hash), watermarks.isTenantOutdated(tenantId, 5)]).toEqual([false, false])
   })
 
-  test('are remembered for as long as the database’s clock is behind where it was, when it is set back', () => {
+  test('are kept after the database’s clock was set back, until it has caught up', () => {
     const { clocks, databaseClock, watermarks } = watermarksWith()
     watermarks.apply(keyChange(4, true))
     watermarks.apply({ kind: 'tenant', seq: 2, tenantId, version: 6 })
@@ -106,7 +106,7 @@ describe('watermarks', () => {
     expect([watermarks.isRevoked(hash), watermarks.isTenantOutdated(tenantId, 5)]).toEqual([false, false])
   })
 
-  test('overrule a record of before the clock was set back for as long as it can be young again', () => {
+  test('overrule a record from before the clock was set back for as long as it could be fresh again', () => {
     const { clocks, databaseClock, watermarks } = watermarksWith()
     // Read, then set back, then revoked.
     const { readAt } = record
@@ -134,7 +134,7 @@ describe('watermarks', () => {
     expect(watermarks.isRevoked(hash)).toBe(false)
   })
 
-  test('are remembered for as long by the gateway’s own clock, however far the database’s is set ahead', () => {
+  test('live their full time by the gateway’s own clock, however far the database’s is set ahead', () => {
     const { clocks, databaseClock, watermarks } = watermarksWith()
     watermarks.apply(keyChange(4, true))
     databaseClock.observe(databaseStart + 3_600_000, clocks.monotonic())
@@ -146,7 +146,7 @@ describe('watermarks', () => {
     expect(watermarks.isRevoked(hash)).toBe(false)
   })
 
-  test('are remembered for as long by the database’s clock, where the gateway’s own is faster', () => {
+  test('live their full time by the database’s clock if the gateway’s own is faster', () => {
     const { clocks, databaseClock, watermarks } = watermarksWith()
     watermarks.apply(keyChange(4, true))
     clocks.pass(watermarkTtlMs + 10)
@@ -170,7 +170,7 @@ describe('watermarks', () => {
     expect(watermarks.isRevoked(hash)).toBe(false)
   })
 
-  test('only rise: in whatever order changes come, and however often, the result is that of the highest', () => {
+  test('only rise: the highest change counts, in whatever order and however often changes arrive', () => {
     const change = fc.record({ version: fc.integer({ min: 1, max: 9 }), revoked: fc.boolean() })
     fc.assert(
       fc.property(

@@ -8,7 +8,7 @@ function setUp() {
 }
 
 describe('look-ups of one name', () => {
-  test('are one for all who join it, and another one once it has ended', async () => {
+  test('are shared while one is in progress; the next request starts another', async () => {
     const { share, asked, answer } = setUp()
     const both = Promise.all([share('a'), share('a')])
     await answer('first')
@@ -18,7 +18,7 @@ describe('look-ups of one name', () => {
     expect([await later, asked]).toEqual(['second', ['a', 'a']])
   })
 
-  test('that began before somebody came do not answer who joins later; all of these share the next', async () => {
+  test('that began before a request do not answer it without a lease; all such requests share the next one', async () => {
     const { share, shareNext, asked, answer } = setUp()
     const first = shareNext('a')
     const later = [shareNext('a'), shareNext('a')]
@@ -37,7 +37,7 @@ describe('look-ups of one name', () => {
     expect(await last).toBe('third')
   })
 
-  test('hold up none of another name', async () => {
+  test('do not delay look-ups of another name', async () => {
     const { share, shareNext, asked, answer } = setUp()
     const all = Promise.all([share('a'), shareNext('b')])
     expect(asked).toEqual(['a', 'b'])
@@ -58,7 +58,7 @@ function fakeTimers() {
 }
 
 describe('an answer', () => {
-  test('that does not come in 2.5 s is the late one', async () => {
+  test('that does not arrive within 2.5 s is replaced by the late one', async () => {
     const { set, timers } = fakeTimers()
     const waiting = withDeadline(new Promise<string>(() => undefined), 'late', timers)
     expect([...set.values()]).toEqual([2500])
@@ -66,7 +66,7 @@ describe('an answer', () => {
     expect(await waiting).toBe('late')
   })
 
-  test('that comes, or fails, leaves no timer behind', async () => {
+  test('that arrives or fails leaves no timer behind', async () => {
     const { set, timers } = fakeTimers()
     expect(await withDeadline(Promise.resolve('answer'), 'late', timers)).toBe('answer')
     await expect(withDeadline(Promise.reject(new Error('unthought of')), 'late', timers)).rejects.toThrow(

@@ -70,7 +70,7 @@ function setUp() {
 const found = { kind: 'found', tenant: record }
 
 describe('the tenant of a signed-in person', () => {
-  test('is asked for once under a lease, and again when everything was forgotten', async () => {
+  test('is looked up once under a lease, and again after the cache was cleared', async () => {
     const { ask, keys, tenants } = setUp()
     expect(await ask(record)).toEqual(found)
     expect(await ask(null)).toEqual(found)
@@ -80,7 +80,7 @@ describe('the tenant of a signed-in person', () => {
     expect(keys.calls).toHaveLength(2)
   })
 
-  test('that is named by its slug is asked for again after a change of the tenant', async () => {
+  test('that is named by its slug is looked up again after a change of the tenant', async () => {
     const { keys, tenants, watermarks } = setUp()
     const obtain = async (answer: TenantRecord) => {
       const asked = tenants.obtain('harbourline')
@@ -95,7 +95,7 @@ describe('the tenant of a signed-in person', () => {
     expect(keys.calls).toEqual(['harbourline', 'harbourline'])
   })
 
-  test('is asked for each time without a lease', async () => {
+  test('is looked up each time without a lease', async () => {
     const { ask, keys, setHeld } = setUp()
     setHeld(false)
     expect(await ask(record)).toEqual(found)
@@ -104,7 +104,7 @@ describe('the tenant of a signed-in person', () => {
     expect(keys.calls).toHaveLength(2)
   })
 
-  test('is asked for again when its record is too old, or was overtaken', async () => {
+  test('is looked up again if its record is too old or a newer version is known', async () => {
     const { ask, keys, clocks, watermarks } = setUp()
     await ask(record)
     clocks.pass(recordTtlMs)
@@ -116,7 +116,7 @@ describe('the tenant of a signed-in person', () => {
     expect(keys.calls).toHaveLength(3)
   })
 
-  test('is unavailable where the answer is of before a change, too old, or does not come', async () => {
+  test('is unavailable if the answer is from before a change, too old or missing', async () => {
     const { ask, keys, clocks, watermarks, tenants, timers } = setUp()
     watermarks.apply({ kind: 'tenant', seq: 1, tenantId, version: 2 })
     expect(await ask(record)).toEqual({ kind: 'unavailable' })
@@ -133,7 +133,7 @@ describe('the tenant of a signed-in person', () => {
     expect(keys.calls).toHaveLength(4)
   })
 
-  test('tells what the clock of the database shows, from when it was asked', async () => {
+  test('reports the clock of the database, as of the moment of sending', async () => {
     const { clocks, databaseClock, keys, tenants } = setUp()
     const asked = tenants.obtain(tenantId)
     await settle()
@@ -146,7 +146,7 @@ describe('the tenant of a signed-in person', () => {
 
 const answerOf = (given: TenantRecord | null) => ({ record: given, now: databaseStart })
 
-describe('a tenant that there is not', () => {
+describe('a tenant that does not exist', () => {
   test.each([
     ['under', true],
     ['without', false],
@@ -162,7 +162,7 @@ describe('a tenant that there is not', () => {
     expect(keys.calls).toHaveLength(2)
   })
 
-  test('holds up no other', async () => {
+  test('does not delay another one', async () => {
     const { ask, keys, tenants } = setUp()
     await ask(null)
     const other = { ...record, tenantId: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be002' }
@@ -174,7 +174,7 @@ describe('a tenant that there is not', () => {
 })
 
 describe('look-ups of one tenant at the same time', () => {
-  test('are one under a lease, also where it is unknown or cannot be looked up', async () => {
+  test('are shared under a lease, even if it is unknown or cannot be looked up', async () => {
     const { keys, tenants } = setUp()
     for (const [end, expected] of [
       [async () => await keys.fail(), { kind: 'unavailable' }],
@@ -194,7 +194,7 @@ describe('look-ups of one tenant at the same time', () => {
     expect(keys.calls).toHaveLength(3)
   })
 
-  test('are answered without a lease by none that began before they came', async () => {
+  test('are not answered without a lease by one that began earlier', async () => {
     const { keys, tenants, setHeld } = setUp()
     setHeld(false)
     const first = tenants.obtain(tenantId)
@@ -215,7 +215,7 @@ describe('look-ups of one tenant at the same time', () => {
     expect(keys.calls).toHaveLength(2)
   })
 
-  test('are not believed by who has learnt of a change meanwhile', async () => {
+  test('are not used by a request that has seen a change since', async () => {
     const { watermarks, keys, tenants } = setUp()
     const asked = [tenants.obtain(tenantId), tenants.obtain(tenantId)]
     await settle()

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { fakeClocks } from '../../test/builders.ts'
 import { createTtlCache } from './ttl-cache.ts'
 
-test('what is over is not given any more, and takes up no memory once others come', () => {
+test('expired values are not returned, and new values remove them', () => {
   const clocks = fakeClocks()
   const memory = createTtlCache<true>({ max: 100, ttlMs: 1000, now: clocks.monotonic })
   for (let count = 0; count < 50; count += 1) memory.set(`old ${count}`, true)
@@ -19,7 +19,7 @@ test('what is over is not given any more, and takes up no memory once others com
   expect(memory.size).toBe(1)
 })
 
-test('no more is remembered than may be, and nothing once it was cleared', () => {
+test('the cache holds at most its maximum, and nothing after it was cleared', () => {
   const memory = createTtlCache<true>({ max: 2, ttlMs: 1000, now: fakeClocks().monotonic })
   for (const name of ['a', 'b', 'c']) memory.set(name, true)
   expect([memory.get('a'), memory.get('b'), memory.get('c')]).toEqual([undefined, true, true])

@@ -241,7 +241,7 @@ describe('a limit', () => {
     expect(source.calls).toBe(0)
   })
 
-  test('needs no Redis while tokens are at hand', async () => {
+  test('needs no Redis while tokens are left', async () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)
     const limiter = createRateLimit({ source, clocks, gateways: () => 1 })
