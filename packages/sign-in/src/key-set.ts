@@ -12,6 +12,7 @@ const keysTimeoutMs = 3000
 const pauseMs = 1000
 /** Until then tokens with unknown key ids get 401, because strangers could cause 503 with invented ones. */
 const keysReadEveryMs = 5000
+const maxDocumentBytes = 1_048_576
 
 const discoverySchema = z.object({ issuer: z.string(), jwks_uri: z.url(), userinfo_endpoint: z.url().optional() })
 const keySetSchema = z.looseObject({ keys: z.array(z.looseObject({})) })
@@ -62,5 +63,17 @@ async function readJson(address: string, options: RequestInit, what: string): Pr
     await answer.body?.cancel()
     throw new Error(`${what} answered ${answer.status}`)
   }
-  return await answer.json()
+  return JSON.parse(await readText(answer, what, maxDocumentBytes))
+}
+
+/** Rejects a larger answer, because a faulty provider must not fill the memory. */
+export async function readText({ body }: Response, what: string, maxBytes: number): Promise<string> {
+  const parts: Uint8Array[] = []
+  let bytes = 0
+  for await (const part of body ?? []) {
+    bytes += part.length
+    if (bytes > maxBytes) throw new Error(`${what} answered with more than ${maxBytes} bytes`)
+    parts.push(part)
+  }
+  return new TextDecoder().decode(Buffer.concat(parts))
 }

@@ -3,7 +3,7 @@ import { isProtectedUrl } from '@postern/contracts/internal'
 import { type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
-import { discover } from './key-set.ts'
+import { discover, readText } from './key-set.ts'
 import type { Claims } from './read-claims.ts'
 import { type SignInRefusal, shorten } from './refusal.ts'
 import type { SignInProvider } from './settings.ts'
@@ -63,7 +63,7 @@ export function createUserinfoReader(): ReadUserinfo {
       throw new Error(`userinfo answered ${answer.status}`)
     }
     const type = (answer.headers.get('content-type') ?? 'nothing').split(';')[0]?.trim().toLowerCase()
-    const text = await readText(answer)
+    const text = await readText(answer, 'userinfo', maxBytes)
     const claims =
       type === 'application/jwt'
         ? (await jwtVerify(text, keys, { issuer: provider.issuer, audience: provider.clientId, algorithms })).payload
@@ -95,15 +95,4 @@ export function createUserinfoReader(): ReadUserinfo {
 function refusedBy({ status, headers }: Response): Userinfo {
   const found = [`status ${status}`, headers.get('www-authenticate') ?? ''].join(' ').trim()
   return { kind: 'refused', refusal: { code: 'userinfo_refused', found: shorten(found) } }
-}
-
-async function readText({ body }: Response): Promise<string> {
-  const parts: Uint8Array[] = []
-  let bytes = 0
-  for await (const part of body ?? []) {
-    bytes += part.length
-    if (bytes > maxBytes) throw new Error(`userinfo answered with more than ${maxBytes} bytes`)
-    parts.push(part)
-  }
-  return Buffer.concat(parts).toString('utf8')
 }

@@ -426,6 +426,14 @@ describe('an unavailable provider leaves a token neither valid nor invalid, and 
       },
       { type: 'ZodError' },
     ],
+    [
+      'its key set is larger than a mebibyte',
+      () => {
+        publish(origin)
+        documents.set('/keys', { keys: [], padding: 'x'.repeat(1_048_576) })
+      },
+      { message: 'key set answered with more than 1048576 bytes' },
+    ],
   ])('%s', async (_what, prepare, err) => {
     prepare()
     const log: Record<string, unknown>[] = []
