@@ -8,7 +8,7 @@ import { environment as keys } from '../../services/keys/src/config.ts'
 import { environment as sync } from '../../services/sync/src/config.ts'
 import { environment as universe } from '../../services/universe/src/config.ts'
 import { baseEnvironment, edgeEnvironment } from '../../packages/service-kit/src/config.ts'
-import { signInEnvironment } from '../../packages/sign-in/src/settings.ts'
+import { signInEnvironment } from '../../packages/sign-in/src/environment.ts'
 import { renderTable } from './table.ts'
 
 type Shape = Readonly<Record<string, z.ZodType>>

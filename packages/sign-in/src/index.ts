@@ -1,3 +1,4 @@
+export { readSignIn, signInEnvironment, signInProviders } from './environment.ts'
 export { type KeySet, openKeySet } from './key-set.ts'
 export {
   type Claims,
@@ -19,14 +20,6 @@ export {
   shorten,
   signInCodes,
 } from './refusal.ts'
-export {
-  type NamedTenant,
-  type SignInProvider,
-  listNamedTenants,
-  parseSignIn,
-  readSignIn,
-  signInEnvironment,
-  signInProviders,
-} from './settings.ts'
+export { type NamedTenant, type SignInProvider, listNamedTenants, parseSignIn } from './settings.ts'
 export { type ReadUserinfo, createUserinfoReader } from './userinfo.ts'
 export { type ProviderSources, type TokenCheck, inspectToken, verifyToken } from './verify-token.ts'

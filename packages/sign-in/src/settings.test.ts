@@ -1,7 +1,8 @@
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { parseSignIn, signInProviders } from './settings.ts'
+import { signInProviders } from './environment.ts'
+import { parseSignIn } from './settings.ts'
 
 const staff = { name: 'Staff', issuer: 'https://sso.bank.example/realms/staff' }
 const partners = { name: 'Partners', issuer: 'https://partners.example', person_prefix: 'partners:' }
