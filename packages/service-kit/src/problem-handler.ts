@@ -198,7 +198,8 @@ const remedies: Readonly<Record<string, string>> = {
   HPE_INVALID_CONSTANT: 'Send METHOD URL HTTP/1.1 as the first line. Write a space in the URL as %20.',
   HPE_INVALID_VERSION: 'Send METHOD URL HTTP/1.1 as the first line, ended by CRLF.',
   HPE_INVALID_METHOD: 'Send HTTP/1.1 with the method in capitals, such as GET. This port does not accept TLS.',
-  HPE_INVALID_HEADER_TOKEN: 'Each header line must be a name, a colon and a value, without control characters.',
+  HPE_INVALID_HEADER_TOKEN:
+    'Write each line of the headers as a name, a colon and a value, without control characters.',
   HPE_INVALID_CONTENT_LENGTH: 'Send Content-Length once, as a whole number, and not with Transfer-Encoding.',
   HPE_UNEXPECTED_CONTENT_LENGTH: 'Send Content-Length once, as a whole number, and not with Transfer-Encoding.',
   HPE_INVALID_TRANSFER_ENCODING: 'Send Content-Length or Transfer-Encoding: chunked, not both.',

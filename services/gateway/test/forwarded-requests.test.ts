@@ -135,7 +135,7 @@ describe('is refused, and never reaches a service', () => {
     ['a header without a colon', 'GET / HTTP/1.1\r\nHost: a\r\nNothing\r\n\r\n', 400, /headers/],
     ['headers without end', `GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 431, /shorter/],
   ])(
-    '%s is no request: it is told what to mend, and counted and logged with its id',
+    '%s is not a request: the response says what to fix, and the log and a metric show it',
     async (_what, bytes, status, detail) => {
       const code = status === 431 ? 'header_fields_too_large' : 'malformed_http'
       const before = await refusalsOf(code)
