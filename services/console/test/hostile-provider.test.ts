@@ -3,6 +3,7 @@ import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type HostileProvider, type Misdeed, client, startHostileProvider } from './hostile-provider.ts'
 import { startConsole } from '../src/service.ts'
+import { maxOpenRedemptions } from '../src/sign-in/provider.ts'
 import { type ConsoleSystem, codeOf, readSession, startConsoleSystem, tenants } from './support.ts'
 
 let provider: HostileProvider
@@ -66,6 +67,25 @@ test('after the provider rotated its key, people sign in at once, and a foreign 
   expect(await signIn(createTestBrowser(), {})).toBe(303)
   const browser = createTestBrowser()
   expect([await signIn(browser, { foreignKey: true }), await isSignedIn(browser)]).toEqual([403, false])
+})
+
+test('sign-ins that wait for the provider do not pile up', async () => {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  let waiting = 0
+  const misdeed = {
+    refusal: { status: 400, error: 'invalid_grant' },
+    meanwhile: async () => {
+      waiting += 1
+      await released
+    },
+  }
+  const held = Array.from({ length: maxOpenRedemptions }, async () => await signIn(createTestBrowser(), misdeed))
+  await expect.poll(() => waiting, { timeout: 60_000 }).toBe(maxOpenRedemptions)
+  expect(await signIn(createTestBrowser(), misdeed)).toBe(503)
+  release()
+  expect(new Set(await Promise.all(held))).toEqual(new Set([403]))
+  // Those that have ended do not count (control).
+  expect(await signIn(createTestBrowser(), {})).toBe(303)
 })
 
 const logoutEvent = 'http://schemas.openid.net/event/backchannel-logout'

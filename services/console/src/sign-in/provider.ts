@@ -86,6 +86,8 @@ const defaultLifeSeconds = 300
 /** Quarkus, on which Keycloak runs, refuses a request line of more than 4,096 bytes. */
 const maxUrlCharacters = 4000
 const keysTimeout = { timeoutDuration: timeoutSeconds * 1000 } as const
+/** Anybody can begin a sign-in and return from it with a code that the provider never gave. */
+export const maxOpenRedemptions = 64
 /** Limits how often forged logout tokens make the console read keys. Short, because providers do not repeat a notice. */
 const keysCooldownMs = 1000
 
@@ -105,6 +107,7 @@ export function createProvider(
   const resource = provider.resource === undefined ? {} : { resource: provider.resource }
   let known: DiscoveredProvider | undefined
   let reading: Promise<DiscoveredProvider> | undefined
+  let openRedemptions = 0
 
   async function discover(): Promise<DiscoveredProvider> {
     const client = await openid.discovery(
@@ -188,6 +191,10 @@ export function createProvider(
       // The URL comes from the configuration, not from the Host header.
       const answer = new URL(redirectUri)
       answer.search = callback.search
+      if (openRedemptions >= maxOpenRedemptions) {
+        throw new ProviderUnavailable(new Error('too many sign-ins wait for the provider'))
+      }
+      openRedemptions += 1
       try {
         const tokens = await openid.authorizationCodeGrant(
           client,
@@ -208,6 +215,8 @@ export function createProvider(
         }
       } catch (error) {
         throw finishFailure(error, redirectUri)
+      } finally {
+        openRedemptions -= 1
       }
     },
     refresh: async (refreshToken, subject) => {
