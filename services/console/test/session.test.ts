@@ -38,10 +38,12 @@ describe('a session', () => {
     expect([answer.status, codeOf(answer.text)]).toEqual([401, 'sign_in_required'])
   })
 
-  test('ends after half an hour without use, even if an open page polls the API', async () => {
+  test.each([
+    ['polls the API', { accept: 'application/json', 'x-by-itself': '1' }],
+    ['repeats a stream of events', { accept: 'text/event-stream' }],
+  ])('ends after half an hour without use, even if an open page %s', async (_what, headers) => {
     const browser = await system.signedIn()
     const path = `${system.url}/api/v1/sync-runs`
-    const headers = { accept: 'application/json', 'x-by-itself': '1' }
     for (const wait of [20, 9]) {
       system.advance(wait * minute)
       expect((await browser.send(path, { headers })).status).toBe(200)

@@ -171,7 +171,10 @@ function isCompressible(
   return method === 'GET' && reply.statusCode === 200 && !isFile && isLong
 }
 
-/** Whether the page sent the request without an action of the person. Such a request does not extend the session. */
+/**
+ * Whether the page sent the request without an action of the person. Such a request does not extend the session. A
+ * browser repeats a stream of events for as long as its page is open.
+ */
 function isAutomatic({ method, headers }: FastifyRequest): boolean {
-  return method === 'GET' && headers['x-by-itself'] !== undefined
+  return method === 'GET' && (headers['x-by-itself'] !== undefined || headers.accept === 'text/event-stream')
 }
