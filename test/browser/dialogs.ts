@@ -263,7 +263,7 @@ export function dialogTests(world: () => World): void {
           await page.getByRole('heading', { name: 'Audit trail' }).waitFor()
           return await fact('Last refused')
         },
-        { timeout: 60_000 },
+        { timeout: 60_000, interval: 1_000 },
       )
       .not.toBe('Never')
     expect(await fact('Last used')).toBe('Never')

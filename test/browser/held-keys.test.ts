@@ -94,12 +94,21 @@ const tokenOf = async (page: Page): Promise<string> =>
 
 const world = useWorld()
 
-const openKeys = async (person = 'harbourline-admin') => {
-  const other = await world().openFor(person)
-  // There is a way back to a page of the console.
-  await other.page.goto(`${world().stack.consoleUrl}/connectors`)
-  await open(other.page, 'API keys')
-  return other
+const goToKeys = async (page: Page) => {
+  await page.goto(`${world().stack.consoleUrl}/settings/api-keys`)
+  await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
+}
+const openKeys = async () => {
+  const opened = await world().openFor('harbourline-admin')
+  await goToKeys(opened.page)
+  return opened
+}
+/** Leaves a way back to another page of the console. */
+const openKeysAfterConnectors = async () => {
+  const opened = await world().openFor('harbourline-admin')
+  await opened.page.goto(`${world().stack.consoleUrl}/connectors`)
+  await open(opened.page, 'API keys')
+  return opened
 }
 describe('a key that is on the screen and nowhere else', () => {
   test('stays there when the page behind it cannot be read again', async () => {
@@ -152,7 +161,7 @@ describe('a key that is on the screen and nowhere else', () => {
   })
 
   test('is not left behind by the way back of the browser without a question', async () => {
-    const { context, page } = await openKeys()
+    const { context, page } = await openKeysAfterConnectors()
     await fillForm(page, 'Way back')
     await submit(page)
     await shownKey(page).waitFor()
@@ -170,7 +179,7 @@ describe('a key that is on the screen and nowhere else', () => {
   })
 
   test.each(['Generate', 'Rotate'])('is waited for, whatever is pressed after %s', async (verb) => {
-    const { context, page } = await openKeys()
+    const { context, page } = await openKeysAfterConnectors()
     const label = `Impatient ${verb}`
     if (verb === 'Rotate') await make(page, label)
     const { promise: held, resolve: letGo } = Promise.withResolvers<void>()
@@ -223,7 +232,7 @@ test('a list of keys that was asked for before a revocation takes nothing of it 
 
 describe('a person who signs in again in another tab', () => {
   test('can continue in this one', async () => {
-    const [{ context, page }, again] = [await openKeys(), await openKeys()]
+    const [{ context, page }, again] = [await openKeys(), await world().openFor('harbourline-admin')]
     await make(page, 'Two tabs')
     await context.addCookies(await again.context.cookies())
     await leaveKeyUnread(page)
@@ -235,7 +244,7 @@ describe('a person who signs in again in another tab', () => {
   })
 
   test('can read in this one: the old token is refused once, then the request succeeds', async () => {
-    const [{ context, page }, again] = [await openKeys(), await openKeys()]
+    const [{ context, page }, again] = [await openKeys(), await world().openFor('harbourline-admin')]
     await make(page, 'Read on')
     await context.addCookies(await again.context.cookies())
     const statuses: number[] = []
@@ -280,7 +289,7 @@ describe('a person who signs in again in another tab', () => {
   )
 
   test('as somebody else sees nothing of the one under the name of the other', async () => {
-    const [{ context, page }, other] = [await openKeys(), await openKeys('korvex-admin')]
+    const [{ context, page }, other] = [await openKeys(), await world().openFor('korvex-admin')]
     await make(page, 'Of Harbourline')
     await context.addCookies(await other.context.cookies())
     await leaveKeyUnread(page)
@@ -295,7 +304,7 @@ describe('a person who signs in again in another tab', () => {
   })
 
   test('as a different person keeps nothing if a visible key prevents a reload', async () => {
-    const [{ context, page }, other] = [await openKeys(), await openKeys('korvex-admin')]
+    const [{ context, page }, other] = [await openKeys(), await world().openFor('korvex-admin')]
     let asked = 0
     page.on('dialog', (question) => {
       asked += 1
@@ -328,7 +337,7 @@ describe('a person who signs in again in another tab', () => {
   })
 
   test('as somebody else makes no key that the one has asked for, and the page says why', async () => {
-    const [{ context, page }, other] = [await openKeys(), await openKeys('korvex-admin')]
+    const [{ context, page }, other] = [await openKeys(), await world().openFor('korvex-admin')]
     page.on('dialog', (question) => void question.dismiss())
     const changes = changesOf(page)
     await fillForm(page, 'For nobody')
@@ -341,13 +350,13 @@ describe('a person who signs in again in another tab', () => {
     }
     const token = await tokenOf(page)
     expect(changes.filter((change) => change.token === token)).toEqual([])
-    await other.page.reload()
+    await goToKeys(other.page)
     await other.page.getByText('No keys yet').waitFor()
     await Promise.all([context.close(), other.context.close()])
   })
 
   test('as somebody else after the end of a session does not send what was still on its way', async () => {
-    const [{ context, page }, other] = [await openKeys(), await openKeys('korvex-admin')]
+    const [{ context, page }, other] = [await openKeys(), await world().openFor('korvex-admin')]
     const { promise: held, resolve: letGo } = Promise.withResolvers<void>()
     await page.route(/\/api\/v1\/api-keys$/, async (route) => {
       await held
@@ -370,13 +379,13 @@ describe('a person who signs in again in another tab', () => {
     await drawn(page)
     expect(after).toEqual([])
     expect(await page.getByRole('heading', { name: 'Your session has ended' }).isVisible()).toBe(true)
-    await other.page.reload()
+    await goToKeys(other.page)
     await other.page.getByText('No keys yet').waitFor()
     await Promise.all([context.close(), other.context.close()])
   })
 
   test('as somebody else while a session ends does not take over what was asked for before', async () => {
-    const [{ context, page }, other] = [await openKeys(), await openKeys('korvex-admin')]
+    const [{ context, page }, other] = [await openKeys(), await world().openFor('korvex-admin')]
     const { promise: held, resolve: letGo } = Promise.withResolvers<void>()
     const { promise: isRead, resolve: read } = Promise.withResolvers<void>()
     const changes = changesOf(page)
@@ -404,7 +413,7 @@ describe('a person who signs in again in another tab', () => {
     await drawn(page)
     expect(await page.getByRole('heading', { name: 'Your session has ended' }).isVisible()).toBe(true)
     expect(changes.map(({ path }) => path)).toEqual(['/api/v1/api-keys'])
-    await other.page.reload()
+    await goToKeys(other.page)
     await other.page.getByText('No keys yet').waitFor()
     await Promise.all([context.close(), other.context.close()])
   })

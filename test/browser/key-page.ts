@@ -64,7 +64,7 @@ export function keyPageTests(world: () => World): void {
             await page.getByRole('heading', { name: 'Refused requests' }).waitFor()
             return await refused.innerText()
           },
-          { timeout: 60_000 },
+          { timeout: 60_000, interval: 1_000 },
         )
         .toContain('GET /entities')
       await refused.getByRole('cell', { name: 'The key lacks the scope insufficient_scope' }).waitFor()
