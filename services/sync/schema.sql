@@ -246,6 +246,29 @@ create policy tenant_only on sync.scim_member as restrictive for all to public u
 grant delete, insert, select on table sync.scim_member to postern_sync;
 comment on column sync.scim_member.member_id is 'A user or a group.';
 
+create table sync.scim_pending (
+  tenant_id uuid not null,
+  id uuid not null default uuidv7(),
+  person_key text not null,
+  pushed jsonb,
+  fallback jsonb not null,
+  unit_keys text[] not null,
+  created_at timestamp with time zone not null default now(),
+  constraint scim_pending_pk PRIMARY KEY (tenant_id, id),
+  constraint scim_pending_fallback_is_object CHECK ((jsonb_typeof(fallback) = 'object'::text)),
+  constraint scim_pending_pushed_is_object CHECK ((jsonb_typeof(pushed) = 'object'::text))
+);
+alter table sync.scim_pending enable row level security;
+alter table sync.scim_pending force row level security;
+create policy postern_sync_delete on sync.scim_pending as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_insert on sync.scim_pending as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on sync.scim_pending as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on sync.scim_pending as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select on table sync.scim_pending to postern_sync;
+comment on table sync.scim_pending is 'Pushes of SCIM users whose outcome is not stored. If one is older than any push may take, the universe gets what is stored.';
+comment on column sync.scim_pending.pushed is 'The person as pushed. Null: only units were pushed.';
+comment on column sync.scim_pending.fallback is 'The person if no user is stored.';
+
 create table sync.scim_user (
   tenant_id uuid not null,
   id uuid not null,

@@ -14,6 +14,7 @@ import type { Outbound } from './outbound/outbound.ts'
 import { type Universe, openUniverse } from './push/universe.ts'
 import { measureRuns } from './queue/metrics.ts'
 import { type Queue, QueueNotStartedError, openQueue } from './queue/queue.ts'
+import { correctAbandonedPushes } from './scim/correct-abandoned.ts'
 import { type UrlOfPath, createLocate } from './scim/locate.ts'
 import { measureEndedUsers } from './scim/metrics.ts'
 import { runSchedule } from './schedule/due.ts'
@@ -108,6 +109,10 @@ export async function openDeps(
         await runSchedule({ workerDb, queue, logger, now }, connectorId, due)
       }),
     lost: async (runId) => await traced('lost run', runId, async () => await endLostRun(parts, runId)),
+    scimCorrection: async (workId) =>
+      await traced('SCIM correction', workId, async () => {
+        await correctAbandonedPushes({ db: workerDb, universe, queue, logger }, workId)
+      }),
   })
   working.catch((error: unknown) => logger.error({ event: 'queue_not_worked', err: error }))
   const mailer = config.mail === undefined ? undefined : openMailer(config.mail)

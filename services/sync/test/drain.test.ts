@@ -68,6 +68,7 @@ test.for([
     },
     schedule: async () => undefined,
     lost: async () => undefined,
+    scimCorrection: async () => undefined,
   })
   const query = async ({ text, values }: { text: string; values: readonly unknown[] }) => await world.rows(text, values)
   await queue.sendRun({ query }, crypto.randomUUID(), crypto.randomUUID())

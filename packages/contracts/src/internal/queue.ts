@@ -9,6 +9,7 @@ export const queueNames = {
   lost: 'sync-run-lost',
   webhookFeed: 'webhook-feed',
   webhookSend: 'webhook-send',
+  scimCorrection: 'scim-correction',
 } as const
 
 /** With a singleton key, one job at most waits and one runs. */
@@ -57,4 +58,5 @@ export const syncQueues = [
   },
   { name: queueNames.webhookFeed, ...oneEach },
   { name: queueNames.webhookSend, ...oneEach },
+  { name: queueNames.scimCorrection, ...oneEach },
 ] as const

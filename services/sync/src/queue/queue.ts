@@ -24,6 +24,7 @@ export interface JobHandlers {
   schedule(connectorId: string, due: Date): Promise<void>
   /** All attempts at the run were interrupted. */
   lost(runId: string): Promise<void>
+  scimCorrection(workId: string): Promise<void>
 }
 
 export interface WebhookHandlers {
@@ -43,6 +44,8 @@ export interface Queue {
   /** Nothing happens if such a job already waits. */
   sendWebhookFeed(tx: JobTransaction, workId: string, delaySeconds: number): Promise<void>
   sendWebhookDeliveries(tx: JobTransaction, tenantId: string, endpointId: string): Promise<void>
+  /** Nothing happens if such a job already waits. */
+  sendScimCorrection(tx: JobTransaction, workId: string, delaySeconds: number): Promise<void>
   /** Makes the workers of this process poll now; others poll soon. */
   wake(work?: keyof typeof queueNames): void
   /** Starts the workers. No tenant can occupy all of them if there are at least two. */
@@ -146,6 +149,11 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
       const options = { singletonKey: endpointId, group: { id: tenantId }, db: asExecutor(tx) }
       await boss.send(queueNames.webhookSend, { id: endpointId }, options)
     },
+    sendScimCorrection: async (tx, workId, delaySeconds) => {
+      await startedInTime()
+      const options = { singletonKey: workId, startAfter: delaySeconds, db: asExecutor(tx) }
+      await boss.send(queueNames.scimCorrection, { id: workId }, options)
+    },
     wake: (work = 'run') => {
       for (const { id, name } of boss.getWipData()) if (name === queueNames[work]) boss.notifyWorker(id)
     },
@@ -180,6 +188,10 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
       )
       await boss.work<{ id: string }, undefined, typeof options>(queueNames.lost, options, async ([job]) => {
         if (job !== undefined) await hideError(handlers.lost(job.data.id))
+        return undefined
+      })
+      await boss.work<{ id: string }, undefined, typeof options>(queueNames.scimCorrection, options, async ([job]) => {
+        if (job !== undefined) await hideError(handlers.scimCorrection(job.data.id))
         return undefined
       })
       // Some workers may have started after `stopPolling` was called.

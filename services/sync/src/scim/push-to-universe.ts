@@ -1,27 +1,34 @@
 import type { PushedNode, PushedPerson } from '@postern/contracts'
-import { type RequestInfo, problem } from '@postern/service-kit'
+import { type ProblemError, type RequestInfo, problem } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { problemOf } from '../push/refusal.ts'
 import { runOutcomeOf } from '../push/rules.ts'
 import type { ApplicationOutcome } from '../push/universe.ts'
+import type { Actor } from '../run/rules.ts'
 import { finishRun } from '../run/store.ts'
+import { deletePendingPushes } from './pending-store.ts'
 import { scimHierarchy } from './unit.ts'
 
-export type Parts = Pick<Deps, 'db' | 'universe' | 'countEndedUser'>
-export type Request = Pick<RequestInfo, 'context' | 'requestId' | 'raw' | 'log'>
+export type Parts = Pick<Deps, 'db' | 'universe'>
+
+/** A request, or a worker on behalf of its tenant. */
+export interface Sender {
+  readonly context: Pick<RequestInfo['context'], 'tenantId' | 'assertion' | 'label'>
+  readonly requestId: string
+  readonly actor: Actor
+}
 
 export function uniquenessProblem(pointer: string, detail: string) {
   return problem('conflict', { detail: 'Nothing was changed.', errors: [{ pointer, code: 'uniqueness', detail }] })
 }
 
-/** Calls `onPushed` if the universe applied the push, or may have. Throws a problem if it did not. */
+/** Pushes rows and ends the run. Deletes the pending push unless the universe may have applied it. */
 export async function pushToUniverse(
   { db, universe }: Parts,
-  { context, requestId }: Pick<Request, 'context' | 'requestId'>,
+  { context, requestId }: Pick<Sender, 'context' | 'requestId'>,
   { people, nodes }: { readonly people: readonly PushedPerson[]; readonly nodes: readonly PushedNode[] },
-  runId: string,
-  onPushed: () => unknown,
-): Promise<void> {
+  { runId, pendingId }: { readonly runId: string; readonly pendingId?: string },
+): Promise<{ readonly mayBeApplied: boolean; readonly failure: ProblemError | undefined }> {
   const { tenantId, assertion, label } = context
   const caller = { tenantId, assertion, runId, label, requestId }
   const outcome = await universe.apply(
@@ -33,16 +40,21 @@ export async function pushToUniverse(
           body: { ...scimHierarchy, mode: 'partial', nodes, ...(people.length === 0 ? {} : { people }) },
         },
   )
-  if (mayBeApplied(outcome)) onPushed()
-  await db.write(context, async (tx) => await finishRun(tx, runId, runOutcomeOf(outcome, people.length + nodes.length)))
-  if (outcome.kind === 'applied') return
-  const isAddress = outcome.kind === 'refused' && outcome.errors.some(({ code, pointer }) => isTaken(code, pointer))
-  if (isAddress) throw uniquenessProblem('/emails', 'holds the address of another person')
-  throw problemOf(outcome)
+  const mayBeApplied = canBeApplied(outcome)
+  await db.write(context, async (tx) => {
+    await finishRun(tx, runId, runOutcomeOf(outcome, people.length + nodes.length))
+    if (!mayBeApplied && pendingId !== undefined) await deletePendingPushes(tx, [pendingId])
+  })
+  return { mayBeApplied, failure: outcome.kind === 'applied' ? undefined : failureOf(outcome) }
 }
 
-function mayBeApplied({ kind }: ApplicationOutcome): boolean {
+function canBeApplied({ kind }: ApplicationOutcome): boolean {
   return kind === 'applied' || kind === 'unknown' || kind === 'unavailable' || kind === 'unexpected'
+}
+
+function failureOf(outcome: Exclude<ApplicationOutcome, { readonly kind: 'applied' }>): ProblemError {
+  const isAddress = outcome.kind === 'refused' && outcome.errors.some(({ code, pointer }) => isTaken(code, pointer))
+  return isAddress ? uniquenessProblem('/emails', 'contains the address of another person') : problemOf(outcome)
 }
 
 function isTaken(code: string, pointer: string | undefined): boolean {

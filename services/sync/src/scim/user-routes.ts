@@ -22,7 +22,9 @@ import { patchUser } from './patch-user.ts'
 import { type StoredUser, findUser, listUsers, userFilters } from './store.ts'
 import { etagOf, writeUser } from './write-user.ts'
 
-export function scimUserRoutes(app: App, deps: Pick<Deps, 'db' | 'universe' | 'locate' | 'countEndedUser'>): void {
+type Parts = Pick<Deps, 'db' | 'universe' | 'queue' | 'locate' | 'countEndedUser'>
+
+export function scimUserRoutes(app: App, deps: Parts): void {
   const { db, locate } = deps
   const present = (user: StoredUser): ScimUser => presentUser(user, locate)
   const presentNow = (user: StoredUser | undefined): ScimUser => {

@@ -1,17 +1,19 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { PushedNode, PushedPerson } from '@postern/contracts'
-import { matchesEtag, problem } from '@postern/service-kit'
+import { type RequestInfo, matchesEtag, problem } from '@postern/service-kit'
 import { recordAuditEvent } from '../audit/store.ts'
 import { touchScimConnector } from '../connector/store.ts'
+import type { Deps } from '../deps.ts'
 import { unusableAddress } from '../dataset/warnings.ts'
 import { excerptOf } from '../mapping/excerpt.ts'
 import { actorOf } from '../run/actor.ts'
 import { interruptedAfterSeconds } from '../run/rules.ts'
-import { failInterruptedRuns, startInlineRun } from '../run/store.ts'
+import { allowWork, failInterruptedRuns, startInlineRun } from '../run/store.ts'
 import { type RowError, insertErrors } from '../run/error-store.ts'
 import { type Unit, type User, type UserFacts, personOf, readUser } from './content.ts'
 import { withHeads } from './head.ts'
-import { findPerson, correctUniverse, refreshUnits } from './correct-universe.ts'
+import { correctUniverse, findPerson, refreshUnits } from './correct-universe.ts'
+import { type PendingPush, deletePendingPushes, insertPendingPush } from './pending-store.ts'
 import {
   type StoredUser,
   type Tx,
@@ -27,10 +29,13 @@ import {
   touchUser,
   updateUser,
 } from './store.ts'
-import { type Parts, type Request, uniquenessProblem, pushToUniverse } from './push-to-universe.ts'
+import { type Sender, pushToUniverse, uniquenessProblem } from './push-to-universe.ts'
 import { keysOf, unitChanges, unitKeysOf } from './unit.ts'
 
 const maxRounds = 5
+
+type Parts = Pick<Deps, 'db' | 'universe' | 'queue' | 'countEndedUser'>
+type Request = Pick<RequestInfo, 'context' | 'requestId' | 'raw' | 'log'>
 
 interface Plan {
   readonly before: StoredUser | undefined
@@ -41,7 +46,9 @@ interface Plan {
   readonly nodes: readonly PushedNode[]
   readonly units: readonly (Unit | undefined)[]
   readonly inhabited: readonly string[]
-  readonly runId: string | undefined
+  readonly fallback: PushedPerson
+  /** Undefined if there is nothing to push. */
+  readonly push: { readonly runId: string; readonly pendingId: string } | undefined
 }
 
 /**
@@ -57,8 +64,16 @@ export async function writeUser<T>(
 ): Promise<T> {
   const { plan, value } = await pushAndStore(parts, request, id, change, keep)
   if (plan.before?.active === true && plan.after?.facts.active !== true) parts.countEndedUser()
-  await refreshUnits(parts, request, plan)
+  await refreshUnits(parts, senderOf(request), plan).catch((error: unknown) => logFailure(request, error))
   return value
+}
+
+function senderOf({ context, requestId }: Request): Sender {
+  return { context, requestId, actor: actorOf(context) }
+}
+
+function logFailure({ log, requestId }: Request, error: unknown): void {
+  log.warn({ event: 'scim_correction_failed', request_id: requestId, err: error })
 }
 
 async function pushAndStore<T>(
@@ -70,35 +85,61 @@ async function pushAndStore<T>(
 ): Promise<{ readonly plan: Plan; readonly value: T }> {
   const { db } = parts
   const { context } = request
-  const stored = id === undefined ? await findPerson(parts, request, personOfNew(change(undefined))) : undefined
+  const sender = senderOf(request)
+  const stored = id === undefined ? await findPerson(parts, sender, personOfNew(change(undefined))) : undefined
+  // Plans that the universe may have applied.
   const pushedPlans: Plan[] = []
   try {
     for (let round = 1; round <= maxRounds; round += 1) {
       const hasPushed = pushedPlans.length > 0
-      const plan = await db.write(context, async (tx) => await makePlan(tx, request, id, change, hasPushed))
-      if (plan.runId !== undefined) {
-        await pushToUniverse(parts, request, plan, plan.runId, () => pushedPlans.push(plan))
+      const plan = await db.write(context, async (tx) => {
+        return await makePlan(tx, parts.queue, request, { id, change, hasPushed, stored })
+      })
+      if (plan.push !== undefined) {
+        const { mayBeApplied, failure } = await pushToUniverse(parts, sender, plan, plan.push)
+        if (mayBeApplied) pushedPlans.push(plan)
+        if (failure !== undefined) throw failure
       }
-      const kept = await keepUser(parts, request, plan, keep, hasPushed)
+      const kept = await keepUser(parts, request, plan, keep, { hasPushed, pendingIds: pendingIdsOf(pushedPlans) })
       if (kept.done) return { plan, value: kept.value }
     }
     throw problem('conflict', { detail: 'Other requests are changing the user. Try again.' })
   } catch (error) {
-    // The universe has a write that is not stored.
-    const last = pushedPlans.at(-1)
-    if (last === undefined) throw error
-    const pushed = pushedPlans.flatMap(({ people }) => people.filter(({ external_id: key }) => key === last.personKey))
-    await correctUniverse(parts, request, { ...last, stored, pushed })
+    await undoPushes(parts, request, pushedPlans).catch((failure: unknown) => logFailure(request, failure))
     throw error
   }
 }
 
+/** If it fails, a worker corrects the universe later. */
+async function undoPushes(parts: Parts, request: Request, plans: readonly Plan[]): Promise<void> {
+  const last = plans.at(-1)
+  if (last === undefined) return
+  const { personKey, fallback, units } = last
+  const pushed = plans.flatMap(({ people }) => people.filter(({ external_id: key }) => key === personKey))
+  const unitKeys = keysOf(units[0], units[1])
+  await correctUniverse(parts, senderOf(request), { personKey, fallback, pushed, unitKeys })
+  await parts.db.write(request.context, async (tx) => await deletePendingPushes(tx, pendingIdsOf(plans)))
+}
+
+function pendingIdsOf(plans: readonly Plan[]): string[] {
+  return plans.flatMap(({ push }) => push?.pendingId ?? [])
+}
+
 async function makePlan(
   tx: Tx,
+  queue: Parts['queue'],
   { context, requestId, raw }: Request,
-  id: string | undefined,
-  change: (before: StoredUser | undefined) => User | undefined,
-  hasPushed: boolean,
+  {
+    id,
+    change,
+    hasPushed,
+    stored,
+  }: {
+    readonly id: string | undefined
+    readonly change: (before: StoredUser | undefined) => User | undefined
+    readonly hasPushed: boolean
+    readonly stored: PushedPerson | undefined
+  },
 ): Promise<Plan> {
   const before = id === undefined ? undefined : await findUser(tx, id)
   if (id !== undefined && before === undefined) throw problem('not_found')
@@ -120,15 +161,31 @@ async function makePlan(
   const moved = unitChanges(units[0], units[1], new Set(inhabited))
   const nodes = await withHeads(tx, moved, { id: userId, before: earlier, after })
   const people = isKnown ? [] : [person]
-  const plan = { before, after, id: userId, personKey, people, nodes, units, inhabited }
-  if (people.length + nodes.length === 0) return { ...plan, runId: undefined }
+  const fallback = stored?.external_id === personKey ? stored : inactivePersonOf(personKey, earlier, after)
+  const plan = { before, after, id: userId, personKey, people, nodes, units, inhabited, fallback }
+  if (people.length + nodes.length === 0) return { ...plan, push: undefined }
   await failInterruptedRuns(tx, interruptedAfterSeconds)
   const connectorId = await touchScimConnector(tx)
   const run = { connectorId, fetched: people.length + nodes.length, actor: actorOf(context), requestId }
   const runId = await startInlineRun(tx, run)
   const unusable = after?.facts.unusableEmail
   if (unusable !== undefined) await insertErrors(tx, runId, [warnOfAddress(personKey, unusable)])
-  return { ...plan, runId }
+  const pending: PendingPush = {
+    personKey,
+    pushed: people[0] ?? null,
+    fallback,
+    unitKeys: keysOf(units[0], units[1]),
+  }
+  const pendingId = await insertPendingPush(tx, pending)
+  await allowWork(tx, connectorId)
+  await queue.sendScimCorrection(tx, connectorId, interruptedAfterSeconds)
+  return { ...plan, push: { runId, pendingId } }
+}
+
+/** A person without a user is inactive. A new one does not keep an address from others. */
+function inactivePersonOf(personKey: string, earlier: User | undefined, after: User | undefined): PushedPerson {
+  const facts = earlier?.facts ?? { ...factsOf(after), email: undefined }
+  return personOf(personKey, { ...facts, active: false })
 }
 
 function warnOfAddress(key: string, address: string): RowError {
@@ -170,7 +227,7 @@ async function keepUser<T>(
   request: Request,
   plan: Plan,
   keep: (tx: Tx, user: StoredUser | undefined) => Promise<T>,
-  hasPushed: boolean,
+  { hasPushed, pendingIds }: { readonly hasPushed: boolean; readonly pendingIds: readonly string[] },
 ): Promise<StoreOutcome<T>> {
   const { before, after, id, personKey } = plan
   try {
@@ -192,6 +249,7 @@ async function keepUser<T>(
           resource: { type: 'person', id, name: readUser(before.content).facts.name },
         })
       }
+      await deletePendingPushes(tx, pendingIds)
       return { done: true, value: await keep(tx, after === undefined ? undefined : await findUser(tx, id)) }
     })
   } catch (error) {

@@ -1,0 +1,102 @@
+/**
+ * @promise Operation: If a process dies between the universe and the stored SCIM user, a worker makes the universe equal to what is stored.
+ */
+
+import { createServer, request } from 'node:http'
+import { once } from 'node:events'
+import { buffer } from 'node:stream/consumers'
+import { internalPaths } from '@postern/contracts/internal'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { patch, resource } from './scim-support.ts'
+import { admin, makeWorld, spawnSync } from './support.ts'
+
+let world: Awaited<ReturnType<typeof makeWorld>>
+let close: () => Promise<void>
+let url: string
+/** The universe applies pushes of people, but its answers get lost. */
+let losesAnswers = false
+const killed: (() => unknown)[] = []
+
+beforeAll(async () => {
+  world = await makeWorld()
+  const universe = await world.spawnUniverse()
+  const proxy = createServer((asked, answer) => {
+    void buffer(asked).then((body) => {
+      const { method, headers } = asked
+      const passed = request(`${universe.url}${asked.url}`, { method, headers }, (heard) => {
+        if (losesAnswers && asked.url === internalPaths.pushPeople) {
+          heard.resume()
+          return
+        }
+        answer.writeHead(heard.statusCode ?? 500, heard.headers)
+        heard.pipe(answer)
+      })
+      passed.on('error', () => answer.destroy())
+      passed.end(body)
+    })
+  })
+  proxy.listen(0, '127.0.0.1')
+  await once(proxy, 'listening')
+  const address = proxy.address()
+  url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : undefined}`
+  close = async () => {
+    for (const kill of killed) kill()
+    proxy.closeAllConnections()
+    proxy.close()
+    await universe.stop()
+    await world.close()
+  }
+})
+afterAll(async () => await close())
+
+async function spawn() {
+  const sync = await spawnSync({ ...world.syncEnvironment(url), POSTERN_SYNC_WORKERS: '1' })
+  killed.push(sync.kill)
+  return sync
+}
+
+const people = async (tenantId: string) =>
+  await world.rows('select external_id, title, active from universe.person where tenant_id = $1 order by external_id', [
+    tenantId,
+  ])
+const pending = async (tenantId: string) =>
+  await world.rows('select from sync.scim_pending where tenant_id = $1', [tenantId])
+
+test('a changed and a created user are corrected after their process was killed', async () => {
+  const tenant = admin()
+  const dying = await spawn()
+  const scim = async (method: string, path: string, body: unknown) =>
+    await world.syncCaller(dying.url).call(tenant, method, `/scim/v2${path}`, {
+      body: Buffer.from(JSON.stringify(body)),
+      headers: { 'content-type': 'application/scim+json' },
+    })
+  const made = await scim('POST', '/Users', { userName: 'ada', title: 'Auditor' })
+  const { id } = resource.parse(made.json)
+  expect(await pending(tenant.tenantId)).toEqual([])
+
+  losesAnswers = true
+  const title = patch({ op: 'replace', path: 'title', value: 'Chief' })
+  const lost = [scim('PATCH', `/Users/${id}`, title), scim('POST', '/Users', { userName: 'bo', title: 'Clerk' })]
+  const outcomes = Promise.allSettled(lost)
+  const applied = [
+    { external_id: 'ada', title: 'Chief', active: true },
+    { external_id: 'bo', title: 'Clerk', active: true },
+  ]
+  await vi.waitFor(async () => expect(await people(tenant.tenantId)).toEqual(applied), { timeout: 60_000 })
+  expect(await pending(tenant.tenantId)).toHaveLength(2)
+  dying.kill()
+  await outcomes
+  losesAnswers = false
+
+  await spawn()
+  // Older than any push may take.
+  await world.rows(`update sync.scim_pending set created_at = now() - interval '1 hour' where tenant_id = $1`, [
+    tenant.tenantId,
+  ])
+  await world.rows(`update queue.job set start_after = now() where name = 'scim-correction'`)
+  await vi.waitFor(async () => expect(await pending(tenant.tenantId)).toEqual([]), { timeout: 60_000 })
+  expect(await people(tenant.tenantId)).toEqual([
+    { external_id: 'ada', title: 'Auditor', active: true },
+    { external_id: 'bo', title: 'Clerk', active: false },
+  ])
+})
