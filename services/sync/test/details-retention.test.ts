@@ -158,10 +158,10 @@ describe('details of runs that are kept for 90 days', () => {
  */
 function slowOnceEnded(db: TenantDb): [db: TenantDb, ended: () => void] {
   let [nowMs, takesMs] = [Math.floor(performance.now()), 0]
-  const { get } = AssertionSource.prototype
-  vi.spyOn(AssertionSource.prototype, 'get').mockImplementation(async function (this: AssertionSource) {
+  const { getWithTenant } = AssertionSource.prototype
+  vi.spyOn(AssertionSource.prototype, 'getWithTenant').mockImplementation(async function (this: AssertionSource) {
     const clock = vi.spyOn(performance, 'now').mockReturnValue(nowMs)
-    const answer = get.call(this)
+    const answer = getWithTenant.call(this)
     clock.mockRestore()
     return await answer
   })
