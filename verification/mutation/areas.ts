@@ -9,11 +9,7 @@ export interface Area {
 
 const tenantDb = (name: string): string => `packages/tenant-db/test/${name}.test.ts`
 
-const authorize = [
-  'packages/service-kit/src/access/*',
-  'services/gateway/src/authorize-request',
-  'services/gateway/src/authorize/*',
-] as const
+const access = ['access', 'address-matcher', 'decide-key', 'route-match'] as const
 
 /** They decide without network and Redis. */
 const rules = [
@@ -47,9 +43,14 @@ export const areas: readonly Area[] = [
   },
   {
     name: 'authorize',
-    mutate: authorize.flatMap((path) => [`${path}.ts`, `!${path}.test.ts`]),
+    mutate: [
+      'services/gateway/src/authorize/*.ts',
+      '!services/gateway/src/authorize/*.test.ts',
+      ...access.map((name) => `packages/service-kit/src/access/${name}.ts`),
+    ],
     tests: [
-      ...authorize.map((path) => `${path}.test.ts`),
+      'services/gateway/src/authorize/*.test.ts',
+      'packages/service-kit/src/access/*.test.ts',
       ...['addresses', 'decide'].map((name) => `services/gateway/src/authenticate/${name}.test.ts`),
     ],
     needsServers: false,

@@ -1,4 +1,4 @@
-import { matchesGlob, relative } from 'node:path'
+import { matchesGlob, relative, resolve } from 'node:path'
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import config from '../../vitest.config.ts'
@@ -30,6 +30,11 @@ function placeOf({ moduleId }: TestSpecification): number {
 
 export default defineConfig({
   ...config,
+  resolve: {
+    ...config.resolve,
+    // StrykerJS links node_modules of the original, where packages are not altered.
+    alias: { '@postern/service-kit/access': resolve('packages/service-kit/src/access/index.ts') },
+  },
   test: {
     ...config.test,
     ...timeouts,
