@@ -39,7 +39,7 @@ function fromIssue(
     const known = namesAt(schema, issue.path)
     const within = issue.path.reduce(memberOf, value)
     return issue.keys.map((key) => {
-      if (where === 'body' && computedFields.has(key) && !known.includes(key)) {
+      if (where === 'body' && isOfResource(issue.path) && computedFields.has(key) && !known.includes(key)) {
         return { ...locate([...issue.path, key], where), code: 'unknown', detail: 'is set by Postern: leave it out' }
       }
       const field = { value: memberOf(within, key), path }
@@ -54,6 +54,11 @@ function fromIssue(
       ? `; ${howToWritePlus}`
       : hintForWord(issue, value) + hintForObject(issue, schema)
   return [{ ...locate(issue.path, where), code: codeOf(issue), detail: `${wordsOf(issue)}${hint}` }]
+}
+
+/** Whether a path is that of the body or of an item, not of one of its members. */
+function isOfResource(path: readonly PropertyKey[]): boolean {
+  return typeof (path.at(-1) ?? 0) === 'number'
 }
 
 const howToWritePlus = 'write a + as %2B in a query, because + means a space there'

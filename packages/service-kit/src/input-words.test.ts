@@ -221,6 +221,8 @@ test('an unknown name or word is compared with those that are known', () => {
     'is not a field of this resource; the fields are title, owner, rows, severity',
   ])
   expect(said({ id: 'x' })).toEqual(['is set by Postern: leave it out'])
+  expect(said({ rows: [{ id: 'x' }] })).toEqual(['is set by Postern: leave it out'])
+  expect(said({ owner: { id: 'x' } })).toEqual(['is not a field of this resource; the fields are person_id'])
   expect(said({ data: { title: 'x' } })).toEqual([
     'is not a field of this resource; send its fields without `data` around them',
   ])
