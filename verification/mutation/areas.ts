@@ -99,7 +99,7 @@ export const areas: readonly Area[] = [
         connect: ['as-owner', 'migrate'],
         'catalog-rules': ['catalog-check'],
         'describe-schema': ['describe-schema'],
-        follow: ['follow-places', 'follow'],
+        follow: ['follow-slots', 'follow'],
         idempotency: ['idempotency'],
         'login-passwords': ['login-passwords'],
         migrate: ['migrate'],

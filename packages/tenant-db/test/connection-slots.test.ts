@@ -45,7 +45,7 @@ test('waiting tenants are served in turn', async () => {
   expect(places.waiting).toBe(0)
 })
 
-test('a caller that waits too long is rejected and takes no place', async () => {
+test('a caller that waits too long is rejected and takes no slot', async () => {
   const places = createConnectionSlots(1, 1000)
   expect(places.enter('a', 'write')).toBeUndefined()
   const outcome = places.enter('b', 'write')?.catch((error: unknown) => error)

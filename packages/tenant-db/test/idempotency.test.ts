@@ -127,7 +127,7 @@ describe('a claim of a dead process', () => {
   })
 })
 
-describe('the memory of a schema', () => {
+describe('the idempotency store of a schema', () => {
   test.each(['', 'Probe', 'probe; drop schema probe', 'probe"', '1probe', 'a'.repeat(41)])(
     'rejects the invalid schema name %j',
     (schema) => {

@@ -114,7 +114,7 @@ test('a name that more than 1,000 people have is refused, and an id of one of th
   expect(findingsSummarySchema.parse(summary.json)).toMatchObject([{ key: 'Anna Berg', total: 1 }])
 })
 
-test('while the universe does not answer, an id finds what names it, and everything else is 503', async () => {
+test('while the universe does not answer, an id finds owners with that id, and other searches return 503', async () => {
   await service.universe?.stop()
   expect(await titlesOf(path, idOf('ada'))).toContain('by id')
   for (const owner of ['ada@x.example', 'Ada Lund', `${idOf('ada')},Ada Lund`]) {

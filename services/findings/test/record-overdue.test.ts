@@ -38,7 +38,7 @@ async function eventsOf({ tenantId }: Principal): Promise<string[]> {
 const newTenant = (): Principal => ({ tenantId: randomUUID(), scopes: ['read:findings', 'write:findings'] })
 const note = async () => await service.asService.system(recordOverdue)
 
-test('what became overdue yesterday is noted once, and what was closed or is due today is not', async () => {
+test('a finding or plan that became overdue yesterday is recorded once, and one that was closed or is due today is not', async () => {
   const tenant = newTenant()
   const [late, today, closed] = [await proposed(tenant), await proposed(tenant), await proposed(tenant)]
   const due = async ({ finding, plan }: typeof late, on: string) => {
@@ -72,7 +72,7 @@ const read = async (tenant: Principal, path: string) => {
   return { ...stateSchema.parse(json), etag: String(headers['etag']) }
 }
 
-test('a tenant without an endpoint sees what became overdue in its feed, once, and notes no event', async () => {
+test('a tenant without an endpoint gets each overdue finding and plan in its feed once, and no event', async () => {
   const tenant = newTenant()
   const [late, today] = [await proposed(tenant), await proposed(tenant)]
   await execute(
@@ -99,7 +99,7 @@ test('a tenant without an endpoint sees what became overdue in its feed, once, a
   expect((await feedOf(tenant, end)).changes).toEqual([])
 })
 
-test('what is written while it is overdue does not change again', async () => {
+test('a finding or plan that is changed while it is overdue is not recorded again', async () => {
   const tenant = newTenant()
   const { finding } = await proposed(tenant)
   const path = `/api/v1/findings/${finding.id}`
@@ -129,7 +129,7 @@ async function copy(id: string, times: number, targetOn: string): Promise<void> 
   await execute(`insert into findings.finding (${names.join(', ')}) select ${values.join(', ')} ${from}`, id, targetOn)
 }
 
-test('one call takes a thousand at most, and the next call the rest', async () => {
+test('one call records at most a thousand, and the next call the rest', async () => {
   const tenant = newTenant()
   const { finding } = await proposed(tenant)
   await copy(finding.id, 1005, day(-2))

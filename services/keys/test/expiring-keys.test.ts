@@ -50,7 +50,7 @@ async function follow({ tenantId }: Principal): Promise<void> {
 
 const minutesBefore = (days: number) => `${days} days -5 minutes`
 
-test('a key that comes within a limit is noted once, and others are not', async () => {
+test('a key that comes within a limit gets one event, and others get none', async () => {
   const admin = await newTenant(service)
   const made = await Promise.all(Array.from({ length: 8 }, async () => await newKey(service, admin)))
   const ids = made.map(({ id }) => id)
@@ -81,7 +81,7 @@ test('a key that comes within a limit is noted once, and others are not', async 
   expect(await eventsOf(admin)).toEqual(expected)
 })
 
-test('a tenant without an endpoint notes nothing, and a new endpoint only what comes after it', async () => {
+test('a tenant without an endpoint gets no event, and a new endpoint gets only later ones', async () => {
   const [without, late] = [await newTenant(service), await newTenant(service)]
   for (const admin of [without, late]) {
     const { id } = await newKey(service, admin)

@@ -163,7 +163,7 @@ describe('the connections of a pool', () => {
     const failure = await late
     expect(failure).toBeInstanceOf(DatabaseUnavailableError)
     expect(failure).toMatchObject({ message: 'too many lists are followed at once' })
-    // A caller that gave up takes no place.
+    // A caller that gave up takes no slot.
     await first.return(undefined)
     expect((await inTime).done).toBe(false)
     expect(clients).toHaveLength(3)
@@ -233,7 +233,7 @@ describe('the connections of a pool', () => {
     for (const one of both) await one.return(undefined)
   })
 
-  test('a place is free again if no connection was available', async () => {
+  test('a slot is free again if no connection was available', async () => {
     const { pool, clients } = fakePool(1)
     const { connect } = pool
     Object.assign(pool, { connect: async () => await Promise.reject(new Error('away')) })
