@@ -27,7 +27,8 @@ import { recordFailure } from './upload/store.ts'
 
 export interface Deps {
   readonly db: TenantDb
-  readonly answering: TenantDb
+  /** The same database for requests without an upload: an outage is a problem. */
+  readonly requestDb: TenantDb
   readonly answers: IdempotencyStore
   readonly blobs: BlobStore
   readonly partials: PartialStore
@@ -69,7 +70,7 @@ export async function openDeps(
   const sweep = await sweepRegularly({ db, blobs, partials }, config, { logger, now })
   return {
     db,
-    answering: rejectOnOutage(db, databaseUnavailable),
+    requestDb: rejectOnOutage(db, databaseUnavailable),
     answers: openIdempotencyStore(
       { write: async (tenant, fn) => await db.write(tenant, fn).catch(rethrow) },
       'evidence',

@@ -96,13 +96,14 @@ describe('the custody trail', () => {
   })
 })
 
-test('the details of files return 503 in every format while PostgreSQL is unavailable', async () => {
+const decisions = ['release', 'purge', 'hold', 'lift-hold'] as const
+
+test('requests about stored files return 503 in every format while PostgreSQL is unavailable', async () => {
   const away = await startEvidence({ POSTERN_DATABASE_URL: 'postgres://nobody:nothing@127.0.0.1:1/none' })
   try {
     const admin = person(uploader(), 'admin')
     const files = '/api/v1/evidence-files'
     const policy = '/api/v1/evidence-policy'
-    // An upload that did not happen leaves nothing.
     const away503 = { code: 'service_unavailable', detail: 'Try again in a moment.' }
     for (const target of [files, `${files}/${randomUUID()}/custody`]) {
       for (const accept of ['application/json', 'application/x-ndjson', 'text/csv']) {
@@ -113,14 +114,21 @@ test('the details of files return 503 in every format while PostgreSQL is unavai
     }
     const requests = [
       ['GET', `${files}/${randomUUID()}`, {}],
-      ['POST', `${files}/${randomUUID()}/release`, { body: { reason: 'A false alarm: the document was looked at.' } }],
       ['GET', policy, {}],
       ['PATCH', policy, { body: { retention_years: 8 }, headers: { 'if-match': '"1"' } }],
+      ...decisions.map(
+        (verb) => ['POST', `${files}/${randomUUID()}/${verb}`, { body: { reason: 'Looked at' } }] as const,
+      ),
+      ['POST', `${files}/${randomUUID()}/review`, { body: { verdict: 'reviewed', reason: 'Looked at' } }],
     ] as const
     for (const [method, target, options] of requests) {
       const answer = await away.caller.call(admin, method, target, options)
       expect([answer.status, answer.json], `${method} ${target}`).toMatchObject([503, away503])
     }
+    const attached = await away.caller.call(uploader(), 'POST', `/api/v1/evidence/${randomUUID()}/attachments`, {
+      body: { test_procedures: [randomUUID()] },
+    })
+    expect([attached.status, attached.json]).toMatchObject([503, away503])
   } finally {
     await away.close()
   }

@@ -297,6 +297,14 @@ describe('a resumable upload', () => {
     await expectNothing(principal.tenantId)
   })
 
+  test('of the text that some clients send instead of a file ends, because no piece could correct it', async () => {
+    const principal = uploader()
+    const target = await created(principal, 4)
+    expect(await append(principal, target, 0, 'null')).toMatchObject({ status: 422 })
+    expect((await head(principal, target)).status).toBe(404)
+    await expectNothing(principal.tenantId)
+  })
+
   test('is created once for its Idempotency-Key', async () => {
     const principal = uploader()
     const headers = {

@@ -2,8 +2,6 @@ import { createHash } from 'node:crypto'
 import type { EvidenceFile } from '@postern/contracts'
 import { ProblemError, problem } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
-import { recordingProblem } from '../upload/refusal.ts'
-import { recordFailure } from '../upload/store.ts'
 import { type FoundFile, lockFile } from './store.ts'
 
 /** Locks the file against other decisions until the transaction ends. */
@@ -18,21 +16,12 @@ export function etagOf(file: EvidenceFile): string {
   return `"${createHash('sha256').update(JSON.stringify(file)).digest('base64url').slice(0, 22)}"`
 }
 
-export async function runDecision<T>(write: () => Promise<T>): Promise<T> {
-  try {
-    return await write()
-  } catch (error) {
-    if (error instanceof ProblemError) throw error
-    throw recordingProblem(recordFailure(error), error)
-  }
-}
-
-/** A failure says that the file is purged anyway. */
+/** If the store or the database is unavailable, the problem says that the file is purged anyway. */
 export async function deletePurgedBytes(work: () => Promise<void>): Promise<void> {
   try {
-    await runDecision(work)
+    await work()
   } catch (error) {
-    if (!(error instanceof ProblemError) || !laterCodes.has(error.code)) throw error
+    if (!(error instanceof ProblemError) || error.code !== 'service_unavailable') throw error
     throw problem('service_unavailable', {
       detail: 'The file is purged, but not all of its bytes are deleted yet. Send the request again.',
       retryAfterSeconds: 5,
@@ -40,5 +29,3 @@ export async function deletePurgedBytes(work: () => Promise<void>): Promise<void
     })
   }
 }
-
-const laterCodes: ReadonlySet<string> = new Set(['service_unavailable', 'request_timeout'])

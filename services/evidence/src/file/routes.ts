@@ -22,16 +22,16 @@ import { findReplaceable } from '../upload/attachment-store.ts'
 import { actorOf } from '../upload/record.ts'
 import { finalizeBlob } from '../upload/finalize-blob.ts'
 import { freeFile } from '../upload/usage-store.ts'
-import { deletePurgedBytes, etagOf, fileToDecide, runDecision } from './decide.ts'
+import { deletePurgedBytes, etagOf, fileToDecide } from './decide.ts'
 import { type FoundFile, countCustody, countFiles, findFile, insertDecision, listCustody, listFiles } from './store.ts'
 
 export function fileRoutes(
   app: App,
-  { db, answering, blobs, universe, now }: Pick<Deps, 'db' | 'answering' | 'blobs' | 'universe' | 'now'>,
+  { requestDb, blobs, universe, now }: Pick<Deps, 'requestDb' | 'blobs' | 'universe' | 'now'>,
   { abandonedAfterMs }: Pick<Config, 'abandonedAfterMs'>,
 ): void {
   storedList(app, listRoute, {
-    source: answering,
+    source: requestDb,
     exportBatch,
     key: () => uuidSchema,
     asked: async (input) => await listOf(input, universe),
@@ -42,16 +42,16 @@ export function fileRoutes(
   })
 
   contractRoute(app, getEvidenceFile, async ({ params, context, answer }) => {
-    const { file } = await getFile(answering, context, params.id)
+    const { file } = await getFile(requestDb, context, params.id)
     answer.etag(etagOf(file))
     return file
   })
 
   storedList(app, listCustodyEvents, {
-    source: answering,
+    source: requestDb,
     exportBatch,
     key: () => uuidSchema,
-    asked: async ({ params, context }) => (await getFile(answering, context, params.id)).file.id,
+    asked: async ({ params, context }) => (await getFile(requestDb, context, params.id)).file.id,
     list: listCustody,
     count: countCustody,
     keyOf: ({ id }) => id,
@@ -61,57 +61,52 @@ export function fileRoutes(
   contractRoute(app, releaseEvidence, async (input) => {
     const { params, body, context, requestId, answer, keep, log } = input
     // No connection is held while the universe answers.
-    const [found, keptOpen] = await answering.read(
+    const [found, replacedProcedures] = await requestDb.read(
       context,
       async (tx) => await Promise.all([findFile(tx, params.id), findReplaceable(tx, params.id)]),
     )
-    if (found?.file.status === 'quarantined') await requireUnlocked(universe, { context, requestId }, keptOpen)
-    return await runDecision(
-      async () =>
-        await db.write(context, async (tx) => {
-          const { file } = await fileToDecide(tx, params.id)
-          if (file.scan !== 'infected' || file.status === 'purged') throw problem('conflict', notInQuarantine)
-          if (file.status === 'quarantined') {
-            const actor = actorOf(context)
-            await insertDecision(tx, file.id, { kind: 'released', reason: body.reason }, actor)
-            const event = { kind: 'released', detail: { reason: body.reason, malware: file.malware } } as const
-            await insertCustodyEvents(tx, { fileId: file.id }, [event], { actor, requestId })
-            log.warn({ event: 'file_released', request_id: requestId, file_id: file.id, actor_id: actor.id })
-          }
-          const { file: released } = await fileToDecide(tx, params.id)
-          answer.etag(etagOf(released))
-          return await keep(tx, released)
-        }),
-    )
+    if (found?.file.status === 'quarantined')
+      await requireUnlocked(universe, { context, requestId }, replacedProcedures)
+    return await requestDb.write(context, async (tx) => {
+      const { file } = await fileToDecide(tx, params.id)
+      if (file.scan !== 'infected' || file.status === 'purged') throw problem('conflict', notInQuarantine)
+      if (file.status === 'quarantined') {
+        const actor = actorOf(context)
+        await insertDecision(tx, file.id, { kind: 'released', reason: body.reason }, actor)
+        const event = { kind: 'released', detail: { reason: body.reason, malware: file.malware } } as const
+        await insertCustodyEvents(tx, { fileId: file.id }, [event], { actor, requestId })
+        log.warn({ event: 'file_released', request_id: requestId, file_id: file.id, actor_id: actor.id })
+      }
+      const { file: released } = await fileToDecide(tx, params.id)
+      answer.etag(etagOf(released))
+      return await keep(tx, released)
+    })
   })
 
   contractRoute(app, purgeEvidence, async (input) => {
     const { params, body, context, requestId, answer, log } = input
-    const purged = await runDecision(
-      async () =>
-        await db.write(context, async (tx) => {
-          const { file, isRetentionOver } = await fileToDecide(tx, params.id)
-          if (file.status === 'purged') return file
-          if (!isRetentionOver) {
-            throw problem('conflict', { detail: `The file must be kept until ${file.retention_until}.` })
-          }
-          if (file.legal_hold !== null) {
-            throw problem('conflict', { detail: 'The file is under a legal hold. Lift the hold first.' })
-          }
-          const actor = actorOf(context)
-          await insertDecision(tx, file.id, { kind: 'purged', reason: body.reason }, actor)
-          const event = { kind: 'purged', detail: { reason: body.reason, sha256: file.sha256 } } as const
-          await insertCustodyEvents(tx, { fileId: file.id }, [event], { actor, requestId })
-          await freeFile(tx, file.size_bytes)
-          log.warn({ event: 'file_purged', request_id: requestId, file_id: file.id, actor_id: actor.id })
-          return (await fileToDecide(tx, params.id)).file
-        }),
-    )
+    const purged = await requestDb.write(context, async (tx) => {
+      const { file, isRetentionOver } = await fileToDecide(tx, params.id)
+      if (file.status === 'purged') return file
+      if (!isRetentionOver) {
+        throw problem('conflict', { detail: `The file must be kept until ${file.retention_until}.` })
+      }
+      if (file.legal_hold !== null) {
+        throw problem('conflict', { detail: 'The file is under a legal hold. Lift the hold first.' })
+      }
+      const actor = actorOf(context)
+      await insertDecision(tx, file.id, { kind: 'purged', reason: body.reason }, actor)
+      const event = { kind: 'purged', detail: { reason: body.reason, sha256: file.sha256 } } as const
+      await insertCustodyEvents(tx, { fileId: file.id }, [event], { actor, requestId })
+      await freeFile(tx, file.size_bytes)
+      log.warn({ event: 'file_purged', request_id: requestId, file_id: file.id, actor_id: actor.id })
+      return (await fileToDecide(tx, params.id)).file
+    })
     // After the commit, because a failed commit must not leave a file without bytes.
     await deletePurgedBytes(async () => {
       const blob = { tenantId: context.tenantId, sha256: purged.sha256 }
       for await (const found of blobs.reopen(blob, now() - abandonedAfterMs))
-        await finalizeBlob({ db, blobs }, context, found)
+        await finalizeBlob({ db: requestDb, blobs }, context, found)
     })
     answer.etag(etagOf(purged))
     return purged
@@ -144,7 +139,7 @@ function isAsked(word: 'true' | 'false' | undefined): boolean | undefined {
   return word === undefined ? undefined : word === 'true'
 }
 
-async function getFile(db: Deps['answering'], context: RequestInfo['context'], id: string): Promise<FoundFile> {
+async function getFile(db: Deps['requestDb'], context: RequestInfo['context'], id: string): Promise<FoundFile> {
   const found = await db.read(context, async (tx) => await findFile(tx, id))
   if (found === undefined) throw problem('not_found')
   return found

@@ -224,6 +224,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
       switch (error.code) {
         case 'unsupported_media_type':
         case 'digest_mismatch':
+        case 'invalid_content':
           // No further piece could correct it.
           await reportLookupFailure(async () =>
             db.write(context, async (tx) => recordAbandonedUpload(tx, upload.id, request, error.code)),

@@ -4,16 +4,16 @@ import type { Deps } from '../deps.ts'
 import { actorOf } from '../upload/record.ts'
 import { findPolicy, setPolicy } from './store.ts'
 
-export function retentionRoutes(app: App, { answering }: Pick<Deps, 'answering'>): void {
+export function retentionRoutes(app: App, { requestDb }: Pick<Deps, 'requestDb'>): void {
   contractRoute(app, getEvidencePolicy, async ({ context, answer }) => {
-    const policy = await answering.read(context, findPolicy)
+    const policy = await requestDb.read(context, findPolicy)
     answer.etag(etagOf(policy))
     return policy
   })
 
   const currentResource = {
     read: async (input: Pick<ContractInput<typeof updateEvidencePolicy>, 'context' | 'raw' | 'answer'>) => {
-      const policy = await answering.read(input.context, findPolicy)
+      const policy = await requestDb.read(input.context, findPolicy)
       const confirm = (): void => {
         assertIfMatch(input, etagOf(policy))
         input.answer.etag(etagOf(policy))
@@ -25,7 +25,7 @@ export function retentionRoutes(app: App, { answering }: Pick<Deps, 'answering'>
     const { body, context, answer, requestId, log } = input
     const actor = actorOf(context)
     let isChanged = false
-    const policy = await answering.write(context, async (tx) => {
+    const policy = await requestDb.write(context, async (tx) => {
       const current = await findPolicy(tx)
       assertIfMatch(input, etagOf(current))
       if (current.retention_years === body.retention_years) return current

@@ -7,24 +7,21 @@ import { type PlaceOf, requireTestProcedures } from '../test-procedure/check.ts'
 import { findAttachments, insertAttachments, lockDecisions } from './attachment-store.ts'
 import { actorOf } from './record.ts'
 import { recordingProblem } from './refusal.ts'
-import { reportLookupFailure } from './quota.ts'
 import { type OwnFile, findOwnFile, recordFailure } from './store.ts'
 
 export function attachmentRoutes(
   app: App,
-  { db, receipts, universe, now }: Pick<Deps, 'db' | 'receipts' | 'universe' | 'now'>,
+  { requestDb, receipts, universe, now }: Pick<Deps, 'requestDb' | 'receipts' | 'universe' | 'now'>,
 ): void {
   contractRoute(app, attachEvidence, async ({ params, body, context, requestId, answer, keep }) => {
     answer.header('cache-control', 'no-store')
     const actor = actorOf(context)
     // Ownership first: to others the file does not exist.
-    const file = await reportLookupFailure(
-      async () => await db.read(context, async (tx) => await findOwnFile(tx, params.id, actor)),
-    )
+    const file = await requestDb.read(context, async (tx) => await findOwnFile(tx, params.id, actor))
     assertAttachable(file)
     const procedureIds = await requireTestProcedures(universe, { context, requestId }, body.test_procedures, pointTo)
     try {
-      return await db.write(context, async (tx) => {
+      return await requestDb.write(context, async (tx) => {
         await lockDecisions(tx, file.id)
         assertAttachable(await findOwnFile(tx, file.id, actor))
         const content = {
