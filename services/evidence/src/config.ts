@@ -26,7 +26,7 @@ export interface Config extends BaseConfig {
   /** `type/subtype` or `type/*`. Default: all except programs, scripts and web pages. */
   readonly allowedTypes: AllowedTypes
   readonly maxFileBytes: number
-  /** Includes open resumable uploads. Undefined: no limit. */
+  /** Open resumable uploads count. Undefined: no limit. */
   readonly tenantQuotaBytes: number | undefined
   readonly resumableForMs: number
   readonly stallMs: number
@@ -59,7 +59,7 @@ const clamavAddress = z.string().transform((text, context): ClamavOptions['addre
   return z.NEVER
 })
 
-/** The service does not read evidence from that directory. */
+/** The service would not read evidence from this directory. */
 const onlyForMove: (typeof storeShape)['POSTERN_BLOB_MOVE_FROM'] = z
   .string()
   .optional()
@@ -92,7 +92,7 @@ export const environment = {
     .describe(
       'The clamd that scans uploads: `tcp://host:port` or `unix:///path`. Without it nothing is scanned, and receipts say so.',
     ),
-  // Debian's default limit of clamd.
+  // The default limit of clamd in Debian.
   POSTERN_CLAMAV_MAX_BYTES: settings
     .integer({ min: 1, max: 2 ** 32 - 1, fallback: 25 * 1024 * 1024 })
     .describe("Larger files are not scanned. No more than clamd's `StreamMaxLength`."),
@@ -111,21 +111,21 @@ export const environment = {
   POSTERN_EVIDENCE_TENANT_QUOTA_BYTES: settings
     .integer({ min: 0, max: Number.MAX_SAFE_INTEGER, fallback: 0 })
     .transform((bytes) => (bytes === 0 ? undefined : bytes))
-    .describe('Bytes that one tenant may store, with its resumable uploads. 0: no limit but the disk.'),
+    .describe('Bytes that one tenant may store, including open resumable uploads. 0: only the disk limits it.'),
   POSTERN_EVIDENCE_RESUMABLE_MS: settings
     .integer({ min: 1000, max: maxResumableMs, fallback: 24 * hourMs })
     .describe('How long a resumable upload may take, in milliseconds.'),
   POSTERN_EVIDENCE_STALL_MS: settings
     .integer({ min: 100, max: hourMs, fallback: 60_000 })
-    .describe('An upload that brings no byte for so long is ended, in milliseconds.'),
+    .describe('How long an upload may pause before the service ends it, in milliseconds.'),
   // 0 is for tests: a low value could delete bytes that are about to be recorded.
   POSTERN_EVIDENCE_ABANDONED_AFTER_MS: settings
     .integer({ min: 0, max: 30 * 24 * hourMs, fallback: hourMs })
     .refine((ms) => ms === 0 || ms >= hourMs / 4, 'must be at least 900000 (15 minutes)')
-    .describe('The age after which remains of uploads are removed, in milliseconds; at least 900000 (15 minutes).'),
+    .describe('The age after which leftovers of uploads are deleted, in milliseconds; at least 900000 (15 minutes).'),
   POSTERN_EVIDENCE_SWEEP_MS: settings
     .integer({ min: 1000, max: 24 * hourMs, fallback: hourMs })
-    .describe('How often to look for remains, in milliseconds.'),
+    .describe('How often to delete leftovers of uploads, in milliseconds.'),
   POSTERN_RECEIPT_KEY: settings.ed25519Keys.describe(
     'Ed25519 private keys (PEM). The first signs receipts; all are published. A secret.',
   ),

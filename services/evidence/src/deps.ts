@@ -63,7 +63,7 @@ export async function openDeps(
   const universe = openUniverse(config.universe)
   const damaged = new Counter({
     name: 'postern_evidence_damaged_total',
-    help: 'Files that were asked for and whose bytes are no longer those of their receipts',
+    help: 'Downloads of files whose stored bytes were missing or differed from the receipt',
     registers: [metrics],
   })
   const cleanup = openBackgroundCleanup(logger)
@@ -72,7 +72,7 @@ export async function openDeps(
     db,
     requestDb: rejectOnOutage(db, databaseUnavailable),
     answers: openIdempotencyStore(
-      { write: async (tenant, fn) => await db.write(tenant, fn).catch(rethrow) },
+      { write: async (tenant, fn) => await db.write(tenant, fn).catch(rethrowAsProblem) },
       'evidence',
     ),
     blobs,
@@ -98,9 +98,9 @@ export async function openDeps(
   }
 }
 
-function rethrow(error: unknown): never {
+function rethrowAsProblem(error: unknown): never {
   const { kind } = sqlError(error)
-  if (recordFailure(error) === 'no_room') throw storeFull(error)
+  if (recordFailure(error) === 'storage_full') throw storeFull(error)
   if (kind === 'unavailable' || kind === 'timeout' || kind === 'serialization') {
     throw problem('service_unavailable', { detail: 'Try again in a moment.', retryAfterSeconds: 5, cause: error })
   }

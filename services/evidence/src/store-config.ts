@@ -2,45 +2,48 @@ import { type Environment, settings } from '@postern/service-kit'
 import { z } from 'zod'
 
 export type StoreConfig =
-  /** A directory on one file system, because blobs are linked and renamed. */
+  /** On one file system, because blobs are linked and renamed. */
   { readonly kind: 'directory'; readonly path: string } | ({ readonly kind: 's3' } & S3Config)
 
 export interface S3Config {
   readonly bucket: string
   readonly prefix: string
-  /** Default: Amazon's for the region. */
+  /** Default: that of Amazon S3 in the region. */
   readonly endpoint: string | undefined
   readonly region: string
   /** Default: the role of the machine or pod. */
   readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string } | undefined
-  /** In the path instead of the host name. */
+  /** Whether the bucket is in the path instead of the host name. */
   readonly pathStyle: boolean
   readonly checksums: boolean
-  /** With retries; shorter than a transaction may wait. */
+  /** For one call with its retries. Shorter than a transaction may wait. */
   readonly timeoutMs: number
+  /** Parts of 8 MiB in memory, for all uploads. */
   readonly parts: number
-  /** Up to 8 MiB per upload. */
+  /** Each upload uses up to 8 MiB of it. */
   readonly spoolDirectory: string
 }
 
 const bucketName = z.string().regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'must be the name of a bucket')
 const keyPrefix = z.string().regex(/^(?:[A-Za-z0-9_.-]+\/)*$/, 'must be names that each end with a slash')
-const notBeside = (other: string) =>
+const mustBeAbsent = (other: string) =>
   z
     .string()
     .optional()
-    .refine((value) => value === undefined, `is not to be set ${other}`)
+    .refine((value) => value === undefined, `must not be set ${other}`)
 const required = z.string().min(1)
 
-/** Both together are rejected. */
+/** Requires a directory or a bucket, but not both. */
 export function storeEnvironment(env: Environment): typeof storeShape {
   const isGiven = (name: string) => Boolean(env[name] ?? '') || Boolean(env[`${name}_FILE`] ?? '')
   return {
     ...storeShape,
-    POSTERN_BLOB_DIRECTORY: isGiven('POSTERN_BLOB_S3_BUCKET') ? notBeside('beside POSTERN_BLOB_S3_BUCKET') : required,
+    POSTERN_BLOB_DIRECTORY: isGiven('POSTERN_BLOB_S3_BUCKET')
+      ? mustBeAbsent('together with POSTERN_BLOB_S3_BUCKET')
+      : required,
     POSTERN_BLOB_S3_SECRET_ACCESS_KEY: isGiven('POSTERN_BLOB_S3_ACCESS_KEY_ID')
       ? required
-      : notBeside('without POSTERN_BLOB_S3_ACCESS_KEY_ID'),
+      : mustBeAbsent('without POSTERN_BLOB_S3_ACCESS_KEY_ID'),
   }
 }
 

@@ -14,8 +14,8 @@ export interface StoreWatch {
 }
 
 /**
- * An unwritable directory makes the replica unready; a bucket only if it was never reached, which stops a release with
- * wrong credentials.
+ * Watches whether the store accepts files. An unwritable directory makes the replica unready. A bucket does so only until
+ * it was reached once, which stops a release with wrong credentials.
  */
 export async function watchStore(
   blobs: Pick<BlobStore, 'isRemote' | 'assertWritable'>,
@@ -23,7 +23,7 @@ export async function watchStore(
 ): Promise<StoreWatch> {
   const writable = new Gauge({
     name: 'postern_evidence_store_writable',
-    help: 'Whether the store of evidence takes something: 0 after a failed probe, and for 5 minutes after an upload that the store failed',
+    help: 'Whether the evidence store accepts files: 0 after a failed probe, and for 5 minutes after an upload that the store failed',
     registers: [metrics],
   })
   let wasWritable = false
@@ -31,20 +31,20 @@ export async function watchStore(
   let startedAt = -Infinity
   let uploadFailedAt = -Infinity
   let last: Promise<void> = Promise.resolve()
-  let isUnderWay = false
+  let isProbing = false
 
   function report(probeSucceeded: boolean, error?: unknown): void {
-    const now = probeSucceeded && performance.now() >= uploadFailedAt + uploadFailureMs
-    writable.set(now ? 1 : 0)
-    if (now === isWritable) return
-    if (!now) logger.error({ event: 'store_unwritable', err: error })
+    const isNow = probeSucceeded && performance.now() >= uploadFailedAt + uploadFailureMs
+    writable.set(isNow ? 1 : 0)
+    if (isNow === isWritable) return
+    if (!isNow) logger.error({ event: 'store_unwritable', err: error })
     else if (isWritable !== undefined) logger.info({ event: 'store_writable' })
-    isWritable = now
+    isWritable = isNow
   }
 
-  async function look(): Promise<void> {
+  async function runProbe(): Promise<void> {
     const attempt = blobs.assertWritable().finally(() => {
-      isUnderWay = false
+      isProbing = false
     })
     try {
       await withTimeout(attempt, probeTimeoutMs)
@@ -57,10 +57,10 @@ export async function watchStore(
   }
 
   function probe(): Promise<void> {
-    if (isUnderWay || performance.now() < startedAt + probeAtMostEveryMs) return last
-    isUnderWay = true
+    if (isProbing || performance.now() < startedAt + probeAtMostEveryMs) return last
+    isProbing = true
     startedAt = performance.now()
-    last = look()
+    last = runProbe()
     last.catch(() => undefined)
     return last
   }

@@ -46,11 +46,11 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     const half = Math.ceil(bytes.length / 2)
     await incoming.write(bytes.subarray(0, half))
     await incoming.write(bytes.subarray(half))
-    return await incoming.finalize(tenantId, sha256(bytes))
+    return await incoming.settle(tenantId, sha256(bytes))
   }
 
   const place = async (blob: PendingBlob) => {
-    await stores.blobs.upload(blob)
+    await stores.blobs.putName(blob)
     await stores.blobs.moveIntoPlace(blob)
   }
 
@@ -346,7 +346,7 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
   test('rejects invalid names, so that no path or key leaves its tenant', async () => {
     const blob = { tenantId: '../other', sha256: sha256('a'), entry: `${sha256('a')}.${'0'.repeat(32)}` }
     await expect(stores.blobs.moveIntoPlace(blob)).rejects.toThrow('not in its form')
-    await expect(stores.blobs.upload({ ...blob, tenantId: randomUUID(), entry: '../x' })).rejects.toThrow('form')
+    await expect(stores.blobs.putName({ ...blob, tenantId: randomUUID(), entry: '../x' })).rejects.toThrow('form')
     await expect(stores.blobs.finish({ ...blob, tenantId: randomUUID(), entry: '../x' }, 'gone')).rejects.toThrow(
       'form',
     )

@@ -41,8 +41,8 @@ function clientOf(accessKeyId: string, secretAccessKey: string): S3Client {
   return client
 }
 
-/** Whether the store takes who asks for one who may use it. */
-async function isTaken(client: S3Client): Promise<boolean> {
+/** Whether the store accepts the credentials. */
+async function isAccepted(client: S3Client): Promise<boolean> {
   return await client.send(new HeadBucketCommand({ Bucket: bucket })).then(
     () => true,
     () => false,
@@ -65,8 +65,8 @@ async function keys(client: S3Client, prefix: string): Promise<string[]> {
 
 describe('the store of the compose file', () => {
   test('has its bucket when it has started, and requires the key', async () => {
-    expect(await isTaken(first)).toBe(true)
-    expect(await isTaken(clientOf(store.accessKeyId, 'x'.repeat(43)))).toBe(false)
+    expect(await isAccepted(first)).toBe(true)
+    expect(await isAccepted(clientOf(store.accessKeyId, 'x'.repeat(43)))).toBe(false)
     await put(first, 'private', 'of a tenant')
     const answer = await fetch(`${store.endpoint}/${bucket}/private`)
     expect(answer.status).toBeGreaterThanOrEqual(400)
@@ -116,20 +116,20 @@ describe('the store of the compose file', () => {
     const [id, secret] = ['postern:evidence-b', randomBytes(32).toString('base64url')]
     const second = clientOf(id, secret)
     await put(first, 'rotated', 'by the first')
-    expect(await isTaken(second)).toBe(false)
+    expect(await isAccepted(second)).toBe(false)
     let refused = 0
     let stopped = false
     const asking = (async () => {
-      while (!stopped) if (!(await isTaken(first))) refused += 1
+      while (!stopped) if (!(await isAccepted(first))) refused += 1
     })()
     await store.replaceUsers({ [store.accessKeyId]: store.secretAccessKey, [id]: secret })
-    await expect.poll(async () => await isTaken(second), { timeout: 30_000 }).toBe(true)
+    await expect.poll(async () => await isAccepted(second), { timeout: 30_000 }).toBe(true)
     stopped = true
     await asking
     expect(refused).toBe(0)
     expect(await read(second, 'rotated')).toBe('by the first')
     await store.replaceUsers({ [id]: secret })
-    await expect.poll(async () => await isTaken(first), { timeout: 30_000 }).toBe(false)
+    await expect.poll(async () => await isAccepted(first), { timeout: 30_000 }).toBe(false)
     await put(second, 'rotated', 'by the second')
     expect(await read(second, 'rotated')).toBe('by the second')
   })
@@ -138,7 +138,7 @@ describe('the store of the compose file', () => {
     const [id, secret] = ['postern:evidence-c', randomBytes(32).toString('base64url')]
     await store.replaceUsers({ [id]: secret })
     const other = clientOf(id, secret)
-    await expect.poll(async () => await isTaken(other), { timeout: 30_000 }).toBe(true)
+    await expect.poll(async () => await isAccepted(other), { timeout: 30_000 }).toBe(true)
     await store.replaceUsers({})
     await expect
       .poll(async () => await readFile(store.logFile, 'utf8'), { timeout: 30_000 })

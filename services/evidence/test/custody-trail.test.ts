@@ -76,7 +76,7 @@ describe('the custody trail', () => {
   test.each([
     ['a file event without a file', 'received', null, randomUUID()],
     ['an upload event without an upload', 'upload_begun', null, null],
-    ['a kind that there is not', 'lost', null, randomUUID()],
+    ['an unknown kind', 'lost', null, randomUUID()],
   ])('cannot contain %s', async (_what, kind, fileId, uploadId) => {
     const insert = `insert into evidence.custody_event (tenant_id, kind, file_id, upload_id, actor_type, actor_id, actor_label, request_id)
       values ($1, $2, $3, $4, 'api_key', 'k', '', 'r')`

@@ -100,7 +100,7 @@ describe('PostgreSQL with a full disk', () => {
   }
 
   test.each(['evidence.file', 'evidence.custody_event', 'evidence.tenant_usage', 'evidence.idempotency_record'])(
-    'answers an upload with 507 where %s cannot grow, and takes it afterwards',
+    'an upload returns 507 while %s cannot grow, and succeeds afterwards',
     async (table) => {
       const principal = uploader()
       const headers = { ...csv, 'idempotency-key': `upload-${randomUUID()}` }

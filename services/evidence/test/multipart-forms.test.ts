@@ -80,7 +80,7 @@ describe('the path for forms', () => {
     expect(problemSchema.parse(answer.json).detail).toContain('multipart/form-data')
   })
 
-  test('takes no description in the query, and stores nothing', async () => {
+  test('rejects a description in the query, and stores nothing', async () => {
     const { answer, stored } = await uploadForm(form(file('a.csv', 'a')), '?file_name=b.csv')
     expect([answer.status, stored]).toEqual([400, []])
   })

@@ -85,7 +85,7 @@ describe('a resumable upload is not created', () => {
     ['with a key twice', 5, `${metadataOf()},${metadataOf()}`, 400, 'bad_request'],
     ['with too much metadata', 5, metadataOf('a'.repeat(4000)), 400, 'bad_request'],
     ['with details that are not JSON', 5, `${metadataOf()},metadata ${base64('{')}`, 400, 'malformed_json'],
-    ['with details that there are not', 5, metadataOf('a.csv', 'text/csv', { x: 1 }), 422, 'invalid_content'],
+    ['with unknown details', 5, metadataOf('a.csv', 'text/csv', { x: 1 }), 422, 'invalid_content'],
     [
       'with a time that has not come yet',
       5,
@@ -128,7 +128,7 @@ describe('a piece is rejected and adds no bytes', () => {
     ['in another media type', 2, 'xx', { 'content-type': 'text/csv' }, 415, 'unsupported_media_type'],
     ['beyond the end', 2, 'x'.repeat(9), {}, 413, 'content_too_large'],
     ['beyond the end, its length unsaid', 2, Readable.from([Buffer.alloc(9, 'x')]), {}, 413, 'content_too_large'],
-    ['with a checksum of a kind that there is not', 2, 'xx', { 'upload-checksum': 'md5 eA==' }, 400, 'bad_request'],
+    ['with a checksum of an unknown kind', 2, 'xx', { 'upload-checksum': 'md5 eA==' }, 400, 'bad_request'],
     [
       'with the checksum of another piece',
       2,

@@ -107,7 +107,7 @@ describe('an upload is rejected and leaves no bytes', () => {
     ['a file name of 256 characters', `?file_name=${'a'.repeat(256)}`],
     ['a path of Windows', '?file_name=C%3A%5Ca.csv'],
     ['two file names', '?file_name=a.csv&file_name=b.csv'],
-    ['a parameter that there is not', '?file_name=a.csv&tenant_id=x'],
+    ['an unknown parameter', '?file_name=a.csv&tenant_id=x'],
     ['a test procedure with a control character', '?file_name=a.csv&test_procedure=a%00'],
   ])('with %s', async (_what, query) => {
     const answer = await service.caller.call(principal, 'POST', `/api/v1/evidence${query}`, { body: 'a', headers: csv })

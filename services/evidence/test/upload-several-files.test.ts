@@ -76,12 +76,12 @@ describe('an upload of several files is rejected and leaves none of them', () =>
   const good = file('good.csv', 'a,b\n')
   test.each([
     ['without a file', form(metadata({})), 422, 'invalid_content'],
-    ['with a part that there is not', form(good, { name: 'other', content: 'x' }), 422, 'invalid_content'],
+    ['with an unknown part', form(good, { name: 'other', content: 'x' }), 422, 'invalid_content'],
     ['with a file under another name', form({ ...good, name: 'files' }), 422, 'invalid_content'],
     ['with metadata twice', form(metadata({}), metadata({}), good), 422, 'invalid_content'],
     ['with metadata that is not JSON', form({ name: 'metadata', content: '{' }, good), 400, 'malformed_json'],
     ['with too much metadata', form({ name: 'metadata', content: ' '.repeat(70_000) }, good), 413, 'content_too_large'],
-    ['with a field that there is not', form(metadata({ tenant_id: 'x' }), good), 422, 'invalid_content'],
+    ['with an unknown field', form(metadata({ tenant_id: 'x' }), good), 422, 'invalid_content'],
     ['with a day that does not exist', form(metadata({ evidence_date: '2026-02-30' }), good), 422, 'invalid_content'],
     [
       'with a period that ends before it begins',
@@ -367,7 +367,7 @@ describe('an upload of several files', () => {
   test('does not deadlock with another upload of the same files', async () => {
     const principal = uploader()
     const [one, two] = [file('one.csv', anyBytes(20)), file('two.csv', anyBytes(20))]
-    // So few that each has its turn before PostgreSQL lets it wait no longer, also where each turn takes half a second.
+    // So few that PostgreSQL ends none of them for waiting too long, even if each takes half a second.
     const answers = await Promise.all(
       Array.from({ length: 4 }, async (_, index) => send(principal, index % 2 === 0 ? form(one, two) : form(two, one))),
     )

@@ -10,38 +10,45 @@ export interface BlobStore {
   readonly isRemote: boolean
   /** End it with `settle` or `discard`. */
   openIncoming(tenantId: string): Promise<IncomingBlob>
-  /** Before the transaction, over the network. */
-  upload(blob: PendingBlob): Promise<void>
   /**
-   * Moves settled bytes to their place, durably, or reuses equal bytes. Call it under the blob's lock, after `offer`.
+   * Makes settled bytes in a bucket findable by their hash. Call it before the transaction, because it uses the network.
    */
+  putName(blob: PendingBlob): Promise<void>
+  /** Links settled bytes in a directory to their place, durably. Call it under the blob's lock, after `putName`. */
   moveIntoPlace(blob: PendingBlob): Promise<void>
-  /** Call it under the blob's lock, then `finish`. */
+  /** Removes bytes in a directory from their place. Call it under the blob's lock, then `finish`. */
   remove(blob: PendingBlob): Promise<void>
-  /** Call it after the transaction. */
+  /** Ends a settling entry. Call it after the transaction. */
   finish(blob: PendingBlob, outcome: BlobOutcome): Promise<void>
+  /** Deletes the bytes, name and entry of an upload that was certainly not recorded. */
   discardPending?(blob: PendingBlob): Promise<void>
-  /** A tenant's blobs with a hash that settled before `olderThan` (epoch ms). Finish each one before the next. */
+  /**
+   * Yields the copies of a hash as pending blobs, except those of uploads since `olderThan` (epoch ms). Finish each before
+   * the next.
+   */
   reopen(blob: Pick<PendingBlob, 'tenantId' | 'sha256'>, olderThan: number): AsyncIterable<PendingBlob>
   read(blob: Pick<PendingBlob, 'tenantId' | 'sha256'>): Promise<Readable>
-  /** Of entries that settled before `olderThan` (epoch ms). */
+  /** Lists blobs that settled before `olderThan` (epoch ms). */
   listPending(tenantId: string, olderThan: number): Promise<PendingBlob[]>
   listTenantsWithPending(olderThan: number): Promise<ReadonlySet<string>>
   /** Deletes incoming files last written before `olderThan` (epoch ms). */
   sweepIncoming(olderThan: number): Promise<number>
-  /** Epoch ms. */
+  /** The clock of the store, in epoch ms. */
   time(): Promise<number>
   assertWritable(): Promise<void>
 }
 
-/** Recorded now, named by a row, named by several rows, or by no row. */
+/**
+ * `recorded`: the first row of the hash names these bytes. `spare`: another upload's row named the hash before. `kept`: a
+ * row names the hash, perhaps of these bytes. `gone`: no row names it.
+ */
 export type BlobOutcome = 'recorded' | 'kept' | 'spare' | 'gone'
 
 export interface IncomingBlob {
   /** Appends a chunk; call it sequentially. Resolves when the chunk may be reused. */
   write(chunk: Uint8Array): Promise<void>
   /** Makes the bytes durable under their hash. */
-  finalize(tenantId: string, sha256: string): Promise<PendingBlob>
+  settle(tenantId: string, sha256: string): Promise<PendingBlob>
   /** Deletes the bytes. Has no effect after `settle`. */
   discard(): Promise<void>
 }
@@ -77,7 +84,7 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
       const path = join(incoming, randomBytes(16).toString('hex'))
       return createIncomingBlob(await open(path, 'wx', 0o600), path, settling)
     },
-    upload: async (blob) => void settlingPath(blob),
+    putName: async (blob) => void settlingPath(blob),
     moveIntoPlace: async (blob) => {
       const path = blobPath(blob)
       await makeDurably(dirname(path), blobs)
@@ -96,7 +103,7 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
     },
     finish: async (blob) => await rm(settlingPath(blob), { force: true }),
     remove: async (blob) => await rm(blobPath(blob), { force: true }),
-    reopen: newBlobEntry,
+    reopen: reopenOnce,
     read: async (blob) => {
       const path = blobPath(blob)
       await access(path, constants.R_OK)
@@ -113,8 +120,9 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
     listTenantsWithPending: async (olderThan) => {
       const tenants = new Set<string>()
       for (const tenant of await tenantsIn(settling)) {
-        const old = listOlderThan(join(settling, tenant), olderThan)
-        if (await old.then(({ length }) => length > 0, Boolean)) tenants.add(tenant)
+        // A tenant that cannot be listed counts, so that the sweep reports it.
+        const old = await listOlderThan(join(settling, tenant), olderThan).catch(() => undefined)
+        if (old === undefined || old.length > 0) tenants.add(tenant)
       }
       return tenants
     },
@@ -124,7 +132,6 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
       for (const entry of await listOlderThan(probes, olderThan)) await rm(join(probes, entry), { force: true })
       return old.length
     },
-    // If its clock is behind, settling or placing deleted bytes fails.
     time: async () => await Promise.resolve(Date.now()),
     assertWritable: async () => {
       await access(incoming, constants.W_OK | constants.X_OK)
@@ -149,7 +156,7 @@ const bufferedBytes = 1024 * 1024
 
 const syncEveryBytes = 32 * 1024 * 1024
 
-/** Less could fit into an inode of a full one. */
+/** Fewer bytes could fit into the inode, even on a full disk. */
 const probeBytes = 4096
 
 function createIncomingBlob(file: FileHandle, path: string, settling: string): IncomingBlob {
@@ -159,7 +166,7 @@ function createIncomingBlob(file: FileHandle, path: string, settling: string): I
   let syncing: Promise<void> | undefined
   const syncBehind = async () => {
     unsyncedBytes = 0
-    // The kernel reports a failure only once, so the last sync might succeed.
+    // The kernel reports a failed write only once, so the last sync could succeed.
     await file.datasync().catch((error: Error) => void sink.destroy(error))
     syncing = undefined
   }
@@ -175,7 +182,7 @@ function createIncomingBlob(file: FileHandle, path: string, settling: string): I
       unsyncedBytes += chunk.byteLength
       if (unsyncedBytes >= syncEveryBytes) syncing ??= syncBehind()
     },
-    finalize: async (tenantId, sha256) => {
+    settle: async (tenantId, sha256) => {
       await syncing
       sink.end()
       await finished(sink)
@@ -197,7 +204,7 @@ function createIncomingBlob(file: FileHandle, path: string, settling: string): I
   }
 }
 
-async function* newBlobEntry({
+async function* reopenOnce({
   tenantId,
   sha256,
 }: Pick<PendingBlob, 'tenantId' | 'sha256'>): AsyncGenerator<PendingBlob> {
@@ -249,7 +256,7 @@ export async function* listOfEach<Name extends string, Found>(
   }
   const [first] = failed
   if (first !== undefined) {
-    throw new Error(`${failed.length} could not be gone through, ${first.name} first`, { cause: first.cause })
+    throw new Error(`${failed.length} folders could not be listed, first ${first.name}`, { cause: first.cause })
   }
 }
 
@@ -268,7 +275,7 @@ export async function namesIn(directory: string): Promise<string[]> {
 }
 
 export function parseName(name: string, pattern: RegExp): string {
-  if (!pattern.test(name)) throw new Error('a name for the blob directory is not in its form')
+  if (!pattern.test(name)) throw new Error('the blob store has no files of this name')
   return name
 }
 

@@ -1,8 +1,8 @@
-/** A tenant gets at most half of the permits. */
+/** Permits for several tenants, of which each gets at most half. */
 export interface FairSemaphore {
   /**
-   * Returns a function that releases the permit. The tenant with the fewest permits is next. Rejects after `waitMs` or
-   * on abort.
+   * Returns a function that releases the permit. Serves the tenant with the fewest permits first. Rejects after `waitMs`
+   * or on abort.
    */
   acquire(tenantId: string, signal?: AbortSignal): Promise<() => void>
 }

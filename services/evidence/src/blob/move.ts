@@ -18,7 +18,7 @@ export interface MoveReport {
 
 type Bucket = Pick<BucketStores, 'blobs' | 'partials' | 'objects'>
 
-/** While no service writes to either. Can be stopped and repeated. */
+/** Copies a directory to a bucket while no service writes to either. Can be interrupted and repeated. */
 export async function moveToBucket(
   directory: string,
   bucket: Bucket,
@@ -91,11 +91,11 @@ async function copyBlob(root: string, { blobs, objects }: Bucket, blob: FoundBlo
       await incoming.write(chunk)
     }
     if (hash.digest('hex') !== blob.sha256) return undefined
-    const settling = await incoming.finalize(blob.tenantId, blob.sha256)
+    const settling = await incoming.settle(blob.tenantId, blob.sha256)
     if ((await hashOf(await objects.read(namesOf(settling).data))) !== blob.sha256) {
-      throw new Error('the bucket returned other bytes than it was sent')
+      throw new Error('the bucket returned different bytes than it was sent')
     }
-    await blobs.upload(settling)
+    await blobs.putName(settling)
     // The sweep needs this entry in the bucket.
     if (!(await isSettling(root, blob))) await blobs.finish(settling, 'recorded')
     return sizeBytes

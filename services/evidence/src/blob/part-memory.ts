@@ -4,16 +4,18 @@ import { createFairSemaphore } from './fair-semaphore.ts'
 /** Amazon S3 accepts 10,000 parts, so an object may have 78 GiB. */
 export const partBytes = 8 * 1024 * 1024
 
+/** Buffers up to this size have permits of their own: `smallPerPart` for each part. */
 const smallBytes = 1024 * 1024
-
-const freeBytes = 64 * 1024
-
 const smallPerPart = 2
+
+/** Buffers up to this size need no permit. */
+const freeBytes = 64 * 1024
 
 /** Shorter than the gateway's 30 s without progress, with time left to send. */
 const waitMs = 20_000
 
 export interface PartMemory {
+  /** Waits until the tenant may use so many bytes. Rejects with a problem after 20 s. */
   acquire(tenantId: string, bytes: number, signal?: AbortSignal): Promise<PartLease>
 }
 
@@ -52,7 +54,7 @@ export function createPartMemory(parts: number): PartMemory {
 function tooManyUploadsProblem(): Error {
   return problem('service_unavailable', {
     detail:
-      'More files arrive than the evidence store accepts at present. There is no receipt; send the file again later, or resume a resumable upload at the offset that HEAD returns.',
+      'The evidence store receives too many files at the moment. There is no receipt; send the file again later, or resume a resumable upload at the offset that HEAD returns.',
     retryAfterSeconds: 30,
   })
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { type PartMemory, partBytes } from './part-memory.ts'
 import type { SentObject } from './s3-objects.ts'
 
-/** The bytes are valid until it resolves. */
+/** Sends one part. The bytes are valid until it resolves. */
 export type SendPart = (bytes: Uint8Array) => Promise<SentObject>
 
 /** Collects bytes on disk until they make a part, so that a slow sender needs no memory. */
@@ -91,7 +91,7 @@ function openSpool({
 async function readFully(file: FileHandle | undefined, buffer: Buffer): Promise<void> {
   for (let at = 0; at < buffer.length;) {
     const { bytesRead = 0 } = (await file?.read(buffer, at, buffer.length - at, at)) ?? {}
-    if (bytesRead === 0) throw new Error('the spool file has fewer bytes than were written to it')
+    if (bytesRead === 0) throw new Error('the spool file is shorter than what was written to it')
     at += bytesRead
   }
 }

@@ -12,14 +12,14 @@ import {
   tenantsIn,
 } from './blob-store.ts'
 
-/** Each writer has its own file, so a replaced writer cannot change another's. */
+/** Pieces of resumable uploads. Each turn writes its own piece, so an ended turn cannot change another's bytes. */
 export interface PartialStore {
   append(tenantId: string, id: string, turn: number): Promise<PartialWriter>
-  /** Durably; returns the number of bytes, or 0. */
+  /** Makes what a dead writer left durable. Returns the number of bytes, 0 if there is no piece. */
   seal(tenantId: string, id: string, turn: number): Promise<number>
   read(tenantId: string, id: string, pieces: readonly Piece[]): AsyncIterable<Buffer>
   remove(tenantId: string, id: string): Promise<void>
-  /** Last written before `olderThan` (epoch ms). */
+  /** Yields uploads with a piece last written before `olderThan` (epoch ms). */
   list(olderThan: number): AsyncIterable<PartialUpload>
   /** Deletes pieces last written before `olderThan` (epoch ms). */
   sweep(olderThan: number): Promise<number>
@@ -39,7 +39,7 @@ export interface PartialWriter {
   /** Resolves when the chunk may be reused. The signal ends a wait for memory. */
   write(chunk: Uint8Array, signal?: AbortSignal): Promise<void>
   rollBack(): Promise<void>
-  /** Call it once, even after a failure. */
+  /** Returns the number of bytes. Call it once, even after a failure. */
   close(): Promise<number>
 }
 

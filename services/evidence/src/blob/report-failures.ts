@@ -7,7 +7,7 @@ import type { PartialStore, PartialWriter } from './partial-store.ts'
 const fullCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'insufficient_storage'])
 const brokenCodes: ReadonlySet<unknown> = new Set(['EROFS', 'EIO'])
 
-/** Broken and read-only volumes are 503. */
+/** Wraps the stores so that failures to write are reported, and broken or read-only volumes are 503. */
 export function reportFailures({ blobs, partials, close }: Stores, onFailure: (error: unknown) => void): Stores {
   const reporting = async <T>(work: Promise<T>): Promise<T> => {
     try {
@@ -37,7 +37,7 @@ function reportBlobs(blobs: BlobStore, reporting: Reporting): BlobStore {
   return {
     ...blobs,
     openIncoming: async (tenantId) => reportIncoming(await reporting(blobs.openIncoming(tenantId)), reporting),
-    upload: async (blob) => await reporting(blobs.upload(blob)),
+    putName: async (blob) => await reporting(blobs.putName(blob)),
     moveIntoPlace: async (blob) => await reporting(blobs.moveIntoPlace(blob)),
   }
 }
@@ -45,7 +45,7 @@ function reportBlobs(blobs: BlobStore, reporting: Reporting): BlobStore {
 function reportIncoming(incoming: IncomingBlob, reporting: Reporting): IncomingBlob {
   return {
     write: async (chunk) => await reporting(incoming.write(chunk)),
-    finalize: async (tenantId, sha256) => await reporting(incoming.finalize(tenantId, sha256)),
+    settle: async (tenantId, sha256) => await reporting(incoming.settle(tenantId, sha256)),
     discard: async () => await incoming.discard(),
   }
 }

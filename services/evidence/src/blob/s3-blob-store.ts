@@ -29,7 +29,7 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
     return placed
   }
 
-  async function isThereTwice(blob: PendingBlob): Promise<boolean> {
+  async function hasOtherCopy(blob: PendingBlob): Promise<boolean> {
     const others = (await listPlaced(blob)).filter(({ entry }) => entry !== blob.entry)
     if (others.length === 0) return false
     const sizeBytes = await objects.sizeOf(namesOf(blob).data)
@@ -44,23 +44,23 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
   return {
     isRemote: true,
     openIncoming: async (tenantId) => createIncomingBlob(objects, spools, parseName(tenantId, tenantPattern)),
-    upload: async (blob) => {
+    putName: async (blob) => {
       await objects.put(namesOf(blob).place, Buffer.alloc(0))
     },
-    // Every upload has its own name, so there is nothing to do under the lock.
+    // Every upload has its own name, so nothing is done under the lock.
     moveIntoPlace: async (blob) => void namesOf(blob),
     remove: async (blob) => void namesOf(blob),
     finish: async (blob, outcome) => {
       const { data, settling, place } = namesOf(blob)
       switch (outcome) {
         case 'recorded':
-          // A check could be outdated and lose bytes of a receipt.
+          // No check for another copy: it could be deleted after the check, and the receipt would have no bytes.
           break
         case 'kept':
           if ((await objects.sizeOf(place)) === undefined) await objects.delete(data)
           break
         case 'spare':
-          if (await isThereTwice(blob)) {
+          if (await hasOtherCopy(blob)) {
             await objects.delete(place)
             await objects.delete(data)
           }
@@ -101,7 +101,7 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
           if ((await objects.sizeOf(data)) !== undefined) throw error
         }
       }
-      throw Object.assign(new Error('the bytes of a blob are not there'), { code: 'ENOENT' })
+      throw Object.assign(new Error('the bucket has no bytes for this hash'), { code: 'ENOENT' })
     },
     listPending: async (tenantId, olderThan) => {
       const folder = `settling/${parseName(tenantId, tenantPattern)}/`
@@ -132,7 +132,7 @@ export function openS3BlobStore(objects: S3Objects, spools: PartSpools): BlobSto
     },
     time: async () => {
       const time = (await objects.check()).getTime()
-      if (Number.isNaN(time)) throw new Error('the bucket does not say what time it is')
+      if (Number.isNaN(time)) throw new Error('the bucket sent no time')
       return time
     },
     assertWritable: async () => void (await objects.check()),
@@ -173,8 +173,8 @@ function createIncomingBlob(objects: S3Objects, spools: PartSpools, tenantId: st
       sizeBytes += chunk.byteLength
       await spool.write(chunk)
     },
-    finalize: async (owner, sha256) => {
-      if (owner !== tenantId) throw new Error('a blob settles with the tenant that it was opened for')
+    settle: async (owner, sha256) => {
+      if (owner !== tenantId) throw new Error('the blob was opened for another tenant')
       const entry = `${parseName(sha256, hashPattern)}.${random}`
       // Before the bytes are visible, so that a crash leaves no unnamed bytes.
       await objects.put(`settling/${tenantId}/${entry}`, Buffer.alloc(0))
@@ -184,7 +184,7 @@ function createIncomingBlob(objects: S3Objects, spools: PartSpools, tenantId: st
         await objects.complete(data, uploadId, parts)
         uploadId = undefined
         const stored = await objects.sizeOf(data)
-        if (stored !== sizeBytes) throw new Error('the store holds another number of bytes than it was sent')
+        if (stored !== sizeBytes) throw new Error('the bucket stored a different number of bytes than it was sent')
       }
       await spool.close()
       return { tenantId, sha256, entry }

@@ -30,7 +30,7 @@ export interface S3Objects {
   put(key: string, bytes: Uint8Array): Promise<SentObject>
   /** Undefined if the object is missing. */
   sizeOf(key: string): Promise<number | undefined>
-  /** Even if listings lag behind. Its time has whole seconds. */
+  /** Works even if listings lag behind. The time has whole seconds. */
   find(key: string): Promise<StoredObject | undefined>
   read(key: string): Promise<Readable>
   delete(key: string): Promise<void>
@@ -54,7 +54,7 @@ export interface StoredObject {
 }
 
 export interface SentObject {
-  /** An abandoned attempt may still read the bytes. */
+  /** If there were several, an abandoned one may still read the bytes. */
   readonly attempts: number
 }
 
@@ -66,7 +66,7 @@ export interface StoredPart extends SentObject {
 
 const maxSockets = 2_048
 
-/** The bulk call needs a checksum that not all servers support. */
+// DeleteObjects, which deletes many, needs a checksum that not all servers support.
 const deletesAtOnce = 8
 
 const fullStoreNames: ReadonlySet<string> = new Set(['QuotaExceeded', 'InsufficientStorage', 'XMinioStorageFull'])
@@ -88,7 +88,7 @@ export function openS3Objects(config: S3Config): S3Objects {
     ...options,
     requestHandler: { connectionTimeout: 2_000, socketTimeout: timeoutMs, ...agents },
   })
-  // That limit would also count while the reader is slow.
+  // Without `socketTimeout`, which would also count while the caller reads slowly.
   const reader = new S3Client({ ...options, requestHandler: { connectionTimeout: 2_000, ...agents } })
   const keyOf = (key: string) => prefix + key
   const inTime = () => ({ abortSignal: AbortSignal.timeout(timeoutMs) })
@@ -116,7 +116,7 @@ export function openS3Objects(config: S3Config): S3Objects {
     find,
     read: async (key) => {
       const begun = new AbortController()
-      const late = setTimeout(() => begun.abort(new Error('the store has not begun to answer')), timeoutMs)
+      const late = setTimeout(() => begun.abort(new Error('the store did not answer in time')), timeoutMs)
       const command = new GetObjectCommand({ Bucket, Key: keyOf(key) })
       const asked = reader.send(command, { abortSignal: begun.signal }).finally(() => clearTimeout(late))
       const { Body } = await mapStoreErrors(asked)
@@ -148,7 +148,7 @@ export function openS3Objects(config: S3Config): S3Objects {
       const algorithm = checksums ? { ChecksumAlgorithm: 'SHA256' as const } : {}
       const request = { Bucket, Key: keyOf(key), ...algorithm }
       const { UploadId } = await mapStoreErrors(client.send(new CreateMultipartUploadCommand(request), inTime()))
-      if (UploadId === undefined) throw new Error('the store began an upload without an id')
+      if (UploadId === undefined) throw new Error('the store returned no id for the upload')
       return UploadId
     },
     putPart: async (key, UploadId, number, bytes) => {
@@ -210,7 +210,7 @@ export function openS3Objects(config: S3Config): S3Objects {
 }
 
 function sentBy({ $metadata }: { readonly $metadata: { readonly attempts?: number } }): SentObject {
-  // Without a count it may have been several.
+  // Without a count, there may have been several.
   return { attempts: $metadata.attempts ?? Infinity }
 }
 
@@ -220,12 +220,12 @@ function dateOf(response: unknown): number {
   return Date.parse(headers['date'] ?? '')
 }
 
-/** Limits the store's pauses to `idleMs`, but not the reader's. */
+/** Limits the pauses of the store to `idleMs`, but not those of the caller. */
 async function* chunksOf(body: Readable, idleMs: number): AsyncGenerator {
   const chunks = body[Symbol.asyncIterator]()
   try {
     for (;;) {
-      const timer = setTimeout(() => body.destroy(new Error('the store stands still')), idleMs)
+      const timer = setTimeout(() => body.destroy(new Error('the store stopped sending')), idleMs)
       const next: IteratorResult<unknown> = await chunks.next().finally(() => clearTimeout(timer))
       if (next.done === true) return
       yield next.value

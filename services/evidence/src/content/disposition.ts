@@ -1,4 +1,4 @@
-/** RFC 6266, RFC 8187. */
+/** Returns the Content-Disposition of a download (RFC 6266, RFC 8187). */
 export function attachmentOf(fileName: string): string {
   // `%` and the characters of RFC 6266, appendix D, are ambiguous.
   const plain = fileName.replaceAll(/[^ -~]|["%/\\]/gu, '_')

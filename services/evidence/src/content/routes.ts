@@ -5,7 +5,7 @@ import { isMissing } from '../blob/blob-store.ts'
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
 import { findFile, lockFile } from '../file/store.ts'
-import { actorOf } from '../upload/record.ts'
+import { actorOf } from '../actor.ts'
 import { recordFailure } from '../upload/store.ts'
 import { attachmentOf } from './disposition.ts'
 import { DamagedContentError, verifiedContent } from './verified-content.ts'
@@ -16,7 +16,7 @@ export function contentRoutes(
 ): void {
   contractRoute(app, readEvidenceContent, async ({ params, mediaType, context, requestId, answer, raw, log }) => {
     const lookUp = async () =>
-      assertReadable(await withCustodyRecord(async () => await db.read(context, async (tx) => findFile(tx, params.id))))
+      assertReadable(await withAccessProblem(async () => await db.read(context, async (tx) => findFile(tx, params.id))))
     const file = await lookUp()
     if (raw.method === 'HEAD') {
       describe(answer, file)
@@ -35,7 +35,7 @@ export function contentRoutes(
     try {
       const bytes = verifiedContent(source, file.sha256)
       const first = await bytes.next()
-      await withCustodyRecord(
+      await withAccessProblem(
         async () =>
           await db.write(context, async (tx) => {
             assertReadable(await lockFile(tx, params.id))
@@ -82,7 +82,7 @@ function describe(
   answer.header('content-digest', digest)
   answer.header('repr-digest', digest)
   answer.header('x-content-type-options', 'nosniff')
-  // A browser that displays the file anyway cannot run, load or send anything.
+  // If a browser displays the file anyway, it cannot run, load or send anything.
   answer.header('content-security-policy', "default-src 'none'; sandbox")
 }
 
@@ -95,7 +95,8 @@ async function* continueFrom(
   yield* rest
 }
 
-async function withCustodyRecord<T>(work: () => Promise<T>): Promise<T> {
+/** An access that cannot be recorded is refused, also if the database cannot be read. */
+async function withAccessProblem<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {

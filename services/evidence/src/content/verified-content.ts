@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto'
 
 export class DamagedContentError extends Error {
   constructor(options?: ErrorOptions) {
-    super('the store does not hold the bytes that were received', options)
+    super('the store does not have the bytes that were received', options)
   }
 }
 
-/** Withholds the last chunk until the digest matches, so no client accepts a damaged file as complete. */
+/** Yields the last chunk only if the digest matches, so that no client accepts a damaged file as complete. */
 export async function* verifiedContent(bytes: AsyncIterable<unknown>, sha256: string): AsyncGenerator<Uint8Array> {
   const hash = createHash('sha256')
   let last: Uint8Array | undefined

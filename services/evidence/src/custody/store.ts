@@ -1,5 +1,5 @@
 import type { Tx } from '@postern/tenant-db'
-import type { Actor } from '../upload/store.ts'
+import type { Actor } from '../actor.ts'
 import type { CustodyEvent } from './rules.ts'
 
 const insertText = `

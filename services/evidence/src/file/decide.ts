@@ -11,7 +11,7 @@ export async function fileToDecide(tx: Tx, id: string): Promise<FoundFile> {
   return found
 }
 
-/** Decisions and attachments change a file without a version number. */
+/** A hash of the file, because decisions and attachments change it without a version number. */
 export function etagOf(file: EvidenceFile): string {
   return `"${createHash('sha256').update(JSON.stringify(file)).digest('base64url').slice(0, 22)}"`
 }

@@ -18,10 +18,10 @@ import { insertCustodyEvents } from '../custody/store.ts'
 import type { Config } from '../config.ts'
 import type { Deps } from '../deps.ts'
 import { requireUnlocked, testProcedureIds } from '../test-procedure/check.ts'
-import { findReplaceable } from '../upload/attachment-store.ts'
-import { actorOf } from '../upload/record.ts'
+import { listReplacedProcedures } from '../upload/attachment-store.ts'
+import { actorOf } from '../actor.ts'
 import { finalizeBlob } from '../upload/finalize-blob.ts'
-import { freeFile } from '../upload/usage-store.ts'
+import { creditFile } from '../upload/usage-store.ts'
 import { deletePurgedBytes, etagOf, fileToDecide } from './decide.ts'
 import { type FoundFile, countCustody, countFiles, findFile, insertDecision, listCustody, listFiles } from './store.ts'
 
@@ -63,7 +63,7 @@ export function fileRoutes(
     // No connection is held while the universe answers.
     const [found, replacedProcedures] = await requestDb.read(
       context,
-      async (tx) => await Promise.all([findFile(tx, params.id), findReplaceable(tx, params.id)]),
+      async (tx) => await Promise.all([findFile(tx, params.id), listReplacedProcedures(tx, params.id)]),
     )
     if (found?.file.status === 'quarantined')
       await requireUnlocked(universe, { context, requestId }, replacedProcedures)
@@ -98,7 +98,7 @@ export function fileRoutes(
       await insertDecision(tx, file.id, { kind: 'purged', reason: body.reason }, actor)
       const event = { kind: 'purged', detail: { reason: body.reason, sha256: file.sha256 } } as const
       await insertCustodyEvents(tx, { fileId: file.id }, [event], { actor, requestId })
-      await freeFile(tx, file.size_bytes)
+      await creditFile(tx, file.size_bytes)
       log.warn({ event: 'file_purged', request_id: requestId, file_id: file.id, actor_id: actor.id })
       return (await fileToDecide(tx, params.id)).file
     })

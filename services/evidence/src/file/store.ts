@@ -1,6 +1,7 @@
 import { type EvidenceFile, type StoredCustodyEvent, maxListedAttachments } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
-import { type Actor, lockBlob } from '../upload/store.ts'
+import type { Actor } from '../actor.ts'
+import { lockBlob } from '../upload/store.ts'
 
 export interface FileFilter {
   readonly status?: readonly EvidenceFile['status'][] | undefined
@@ -12,7 +13,7 @@ export interface FileFilter {
   readonly receivedBefore?: Date | undefined
   readonly evidenceFrom?: string | undefined
   readonly evidenceTo?: string | undefined
-  /** Contained in the name, description, source or reference; case-insensitive. */
+  /** A part of the name, description, source or reference, in any case. */
   readonly text?: string | undefined
 }
 

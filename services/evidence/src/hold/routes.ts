@@ -3,7 +3,7 @@ import { type App, type ContractInput, contractRoute, problem } from '@postern/s
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
 import { etagOf, fileToDecide } from '../file/decide.ts'
-import { actorOf } from '../upload/record.ts'
+import { actorOf } from '../actor.ts'
 import { insertHold } from './store.ts'
 
 export function holdRoutes(app: App, deps: Pick<Deps, 'requestDb'>): void {

@@ -13,7 +13,7 @@ export interface ReceiptSigner {
   readonly publicKeys: readonly JWK[]
 }
 
-/** Separates receipts from other signatures of the same key (RFC 7515, section 4.1.9). */
+/** The `typ` separates receipts from other signatures with the same key (RFC 7515, section 4.1.9). */
 const receiptType = 'postern-receipt'
 const attachmentType = 'postern-attachment'
 

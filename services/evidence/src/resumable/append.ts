@@ -4,7 +4,7 @@ import { problem, watchStall } from '@postern/service-kit'
 import type { PartialWriter } from '../blob/partial-store.ts'
 import type { Checksum } from './rules.ts'
 
-/** Without a checksum, an incomplete piece is kept. */
+/** Writes one piece. An incomplete piece is kept unless it has a checksum. */
 export async function append(
   body: unknown,
   writer: PartialWriter,
@@ -26,7 +26,7 @@ export async function append(
   let isWriting = false
   const stall = watchStall(stallMs, {
     isHeld: () => isWriting,
-    onStall: () => body.destroy(new Error('the upload stands still')),
+    onStall: () => body.destroy(new Error('the upload stalled')),
   })
   const onAbort = () => body.destroy(new Error('another request continues the upload'))
   if (signal.aborted) onAbort()
@@ -41,8 +41,7 @@ export async function append(
       if (!Buffer.isBuffer(chunk)) throw new TypeError('a request body must be a stream of bytes')
       stall.refresh()
       length += chunk.length
-      if (length > atMost)
-        throw problem('content_too_large', { detail: 'The piece goes beyond the end of the upload.' })
+      if (length > atMost) throw pieceTooLargeProblem()
       hash?.update(chunk)
       isWriting = true
       await writer.write(chunk, gone.signal)
@@ -50,7 +49,9 @@ export async function append(
       stall.refresh()
     }
     if (hash !== undefined && hash.digest('base64') !== checksum?.digest) {
-      throw problem('checksum_mismatch', { detail: 'The piece was damaged and not stored; send it again.' })
+      throw problem('checksum_mismatch', {
+        detail: 'The piece does not match its checksum and was not stored. Send it again.',
+      })
     }
     isWhole = true
   } finally {
@@ -59,4 +60,8 @@ export async function append(
     // Without a checksum another replica may have counted bytes already.
     if (!isWhole && checksum !== undefined) await writer.rollBack()
   }
+}
+
+export function pieceTooLargeProblem(): Error {
+  return problem('content_too_large', { detail: 'The piece goes beyond the end of the upload.' })
 }

@@ -16,7 +16,7 @@ type Limits = Pick<Config, 'allowedTypes' | 'tenantQuotaBytes' | 'abandonedAfter
 type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log' | 'raw'>
 
 export interface Completion {
-  /** Returns the receipt's JWS. The pieces stay until then, so any replica can retry. */
+  /** Records an upload whose bytes have arrived, and returns the JWS of its receipt. Any replica can retry. */
   complete(upload: ResumableUpload, request: Request): Promise<string>
 }
 
@@ -36,8 +36,8 @@ export function createCompletion(deps: Parts, limits: Limits): Completion {
   return {
     complete: async (upload, request) => {
       const { context, requestId, log, raw } = request
-      const room = { bytes: upload.length, uploadId: upload.id }
-      await assertQuota(deps, context, room, limits.tenantQuotaBytes)
+      const quota = { bytes: upload.length, uploadId: upload.id }
+      await assertQuota(deps, context, quota, limits.tenantQuotaBytes)
       const file = await assembleOnce(upload, context)
       const named = upload.details.test_procedures ?? []
       const { addresses, ids } = await openTestProcedures(deps.universe, { context, requestId }, named)
@@ -97,8 +97,8 @@ async function assemble(
       declared,
       limits,
     )
-    if (body.sizeBytes !== upload.length) throw new Error('pieces of an upload are not there')
-    return { fileName, contentType, body, blob: await incoming.finalize(tenantId, body.sha256) }
+    if (body.sizeBytes !== upload.length) throw new Error('the store lacks pieces of the upload')
+    return { fileName, contentType, body, blob: await incoming.settle(tenantId, body.sha256) }
   } finally {
     await incoming.discard()
   }

@@ -1,4 +1,4 @@
-/** A newer request ends the older one, whose connection may be dead. */
+/** Runs requests for one upload one after the other. A newer one ends the older one, whose connection may be dead. */
 export interface RequestSequencer {
   /** The signal aborts when another request waits. */
   run<T>(id: string, work: (signal: AbortSignal) => Promise<T>): Promise<T>

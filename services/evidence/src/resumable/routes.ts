@@ -4,7 +4,6 @@ import {
   deleteUpload as deleteUploadRoute,
   describeUpload,
   describeUploads,
-  fileNameSchema,
   readUpload,
   receiptHeader,
   tusExtensions,
@@ -17,8 +16,6 @@ import {
   type RequestInfo,
   contractRoute,
   discardRest,
-  inputErrors,
-  parseJsonBody,
   problem,
 } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
@@ -26,22 +23,21 @@ import { isStoreFull } from '../blob/blob-store.ts'
 import type { Config } from '../config.ts'
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
-import { type PlaceOf, requireTestProcedures } from '../test-procedure/check.ts'
-import { actorOf } from '../upload/record.ts'
-import { storeFull, refusalProblem } from '../upload/refusal.ts'
+import { type LocateInput, requireTestProcedures } from '../test-procedure/check.ts'
+import { actorOf } from '../actor.ts'
+import { storeFull } from '../upload/refusal.ts'
 import {
   assertQuota,
-  passToUpload,
+  transferReservation,
   reportLookupFailure,
   releaseReservation,
   reserveLapsed,
   reserveUpload,
 } from '../upload/quota.ts'
-import { judgeFile } from '../upload/rules.ts'
-import { parseDetails } from '../upload/parse-upload.ts'
-import { append } from './append.ts'
+import { append, pieceTooLargeProblem } from './append.ts'
 import { createCompletion } from './complete.ts'
-import { isTooLarge, parseBytes, parseChecksum, parseMetadata, speaksTus } from './rules.ts'
+import { assertPlain, assertTusVersion, badHeader, readCreation } from './headers.ts'
+import { parseBytes, parseChecksum } from './rules.ts'
 import { type ResumableUpload, deleteUpload, endTurn, expireUploads, insertUpload } from './store.ts'
 import { acquireUpload, finishTurn, startTurn } from './turn.ts'
 import { createRequestSequencer } from './request-sequencer.ts'
@@ -69,7 +65,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
       await db
         .write(context, async (tx) => {
           const actor = actorOf(context)
-          await passToUpload(tx, reservationId)
+          await transferReservation(tx, reservationId)
           await expireUploads(tx, requestId)
           const { id, expiresAt } = await insertUpload(tx, upload, actor, limits.resumableForMs)
           const begun = {
@@ -85,8 +81,6 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
           await releaseReservation(deps, context, reservationId)
           throw error
         })
-    }).catch((error: unknown) => {
-      throw isStoreFull(error) ? storeFull(error) : error
     })
     return undefined
   })
@@ -122,7 +116,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
         )
         const { upload, turn } = await mapTimeoutToRetry(
           acquireUpload(deps, context, params.id, async (tx, found) => {
-            await passToUpload(tx, reservationId)
+            await transferReservation(tx, reservationId)
             const isOurs = found.receiptJws === undefined && found.arrived === offset && found.arrived < found.length
             return { upload: found, turn: isOurs ? await startTurn(tx, found, isChecked) : undefined }
           }),
@@ -136,7 +130,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
         }
         const atMost = upload.length - offset
         if ((parseBytes(raw.headers['content-length']) ?? 0) > atMost) {
-          throw problem('content_too_large', { detail: 'The piece goes beyond the end of the upload.' })
+          throw pieceTooLargeProblem()
         }
         if (turn === undefined) {
           await answerOffset(input, upload)
@@ -197,7 +191,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
     answer.header('tus-max-size', String(limits.maxFileBytes))
   }
 
-  /** A complete upload is recorded first. */
+  /** Answers with the offset. Records the file first if all bytes have arrived. */
   async function answerOffset(
     { context, requestId, log, raw, answer }: Pick<RequestInfo, 'context' | 'requestId' | 'log' | 'raw' | 'answer'>,
     upload: ResumableUpload,
@@ -225,7 +219,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
         case 'unsupported_media_type':
         case 'digest_mismatch':
         case 'invalid_content':
-          // No further piece could correct it.
+          // No further piece could correct the file.
           await reportLookupFailure(async () =>
             db.write(context, async (tx) => recordAbandonedUpload(tx, upload.id, request, error.code)),
           )
@@ -249,17 +243,9 @@ async function recordAbandonedUpload(
   await insertCustodyEvents(tx, { uploadId: id }, [givenUp], { actor: actorOf(context), requestId })
 }
 
-const pointToMetadata: PlaceOf = () => ({ parameter: 'Upload-Metadata' })
+const pointToMetadata: LocateInput = () => ({ parameter: 'Upload-Metadata' })
 
-function assertTusVersion(answer: AnswerControl, headers: RequestInfo['raw']['headers']): void {
-  answer.header('cache-control', 'no-store')
-  if (!speaksTus(headers)) {
-    answer.header('tus-version', tusVersion)
-    throw problem('unsupported_protocol', { detail: 'Send Tus-Resumable: 1.0.0.' })
-  }
-}
-
-/** Other callers cannot delay the owner. */
+/** With the caller, so that other callers cannot delay the owner. */
 function sequenceKeyOf(context: RequestInfo['context'], uploadId: string): string {
   const { type, id } = actorOf(context)
   return JSON.stringify([context.tenantId, type, id, uploadId])
@@ -284,59 +270,4 @@ async function mapTimeoutToRetry<T>(work: Promise<T>): Promise<T> {
       cause: error,
     })
   }
-}
-
-function readCreation(
-  headers: RequestInfo['raw']['headers'],
-  { maxFileBytes, allowedTypes }: Pick<Limits, 'maxFileBytes' | 'allowedTypes'>,
-  now: number,
-): Pick<ResumableUpload, 'length' | 'fileName' | 'contentType' | 'details' | 'metadata'> {
-  assertPlain(headers)
-  if (headers['upload-concat'] !== undefined) {
-    throw badHeader('Upload-Concat', 'is not offered: send a file as one upload, without parallel ones')
-  }
-  const length = parseBytes(headers['upload-length'])
-  if (length === undefined) throw badHeader('Upload-Length', 'must be the number of bytes of the file')
-  if (length === 0) throw refusalProblem({ why: 'empty' })
-  if (isTooLarge(length, maxFileBytes)) throw refusalProblem({ why: 'too_large' })
-  const given = headers['upload-metadata']
-  if (typeof given !== 'string')
-    throw badHeader('Upload-Metadata', 'is missing: send it with the key filename and the name of the file in base64')
-  const metadata = parseMetadata(given)
-  if (typeof metadata === 'string') throw badHeader('Upload-Metadata', metadata)
-  const fileName = fileNameSchema.safeParse(metadata.filename)
-  if (!fileName.success) {
-    const [fault] = inputErrors(fileName.error, 'parameter')
-    throw badHeader('Upload-Metadata', `filename: ${fault?.detail ?? 'is not a file name'}`)
-  }
-  // Browsers send an empty type if it is unknown.
-  const { filetype = '', metadata: json = '' } = metadata
-  const contentType = filetype === '' ? 'application/octet-stream' : filetype
-  const kind = judgeFile(fileName.data, contentType, allowedTypes)
-  if (!kind.accepted) throw refusalProblem(kind.refusal)
-  const described = json === '' ? {} : parseJsonBody(Buffer.from(json))
-  const details = parseDetails(described, now)
-  if (details.sha256 !== undefined && details.sha256.length !== 1) {
-    throw problem('invalid_content', {
-      errors: [{ parameter: 'Upload-Metadata', code: 'invalid', detail: 'metadata: sha256 must hold one digest' }],
-    })
-  }
-  return { length, fileName: fileName.data, contentType, details, metadata: given }
-}
-
-function assertPlain(headers: RequestInfo['raw']['headers']): void {
-  const encoding = headers['content-encoding']?.trim().toLowerCase() ?? ''
-  if (encoding !== '' && encoding !== 'identity') {
-    throw problem('unsupported_media_type', { detail: 'Send the bytes without a Content-Encoding.' })
-  }
-  for (const name of ['Content-Digest', 'Repr-Digest']) {
-    if (headers[name.toLowerCase()] === undefined) continue
-    throw badHeader(name, 'is not checked here: send Upload-Checksum with each piece, or sha256 among the details')
-  }
-}
-
-function badHeader(parameter: string, detail: string): Error {
-  return problem('bad_request', {
-    errors: [{ parameter, code: 'invalid', detail }],
-  })
 }

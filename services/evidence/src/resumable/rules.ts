@@ -1,4 +1,4 @@
-import { maxEvidenceBytes, tusVersion } from '@postern/contracts'
+import { tusVersion } from '@postern/contracts'
 
 type Headers = Readonly<Record<string, string | string[] | undefined>>
 
@@ -11,34 +11,30 @@ export function parseBytes(value: string | string[] | undefined): number | undef
   return typeof value === 'string' && /^(?:0|[1-9][0-9]{0,14})$/.test(value) ? Number(value) : undefined
 }
 
-export function isTooLarge(length: number, maxBytes: number): boolean {
-  return length > Math.min(maxBytes, maxEvidenceBytes)
-}
-
 export type UploadMetadata = Readonly<Partial<Record<'filename' | 'filetype' | 'metadata', string>>>
 
 const maxMetadataLength = 4096
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
 
-/** Tus 1.0, creation. Returns a text that says what is wrong. */
+/** Parses Upload-Metadata of tus 1.0. Returns a text if it is invalid. */
 export function parseMetadata(header: string): UploadMetadata | string {
-  if (header.length > maxMetadataLength) return `may have at most ${maxMetadataLength} characters`
+  if (header.length > maxMetadataLength) return `must have at most ${maxMetadataLength} characters`
   const metadata: Partial<Record<'filename' | 'filetype' | 'metadata', string>> = {}
   const seen = new Set<string>()
   for (const pair of header.split(',')) {
     const [key = '', value = '', ...rest] = pair.trim().split(' ')
     if (key === '' || rest.length > 0 || !base64.test(value))
-      return 'must hold keys with values in base64, separated by commas'
-    if (seen.has(key)) return 'names a key twice'
+      return 'must be keys with values in base64, separated by commas'
+    if (seen.has(key)) return 'must not repeat a key'
     seen.add(key)
     if (key === 'filename' || key === 'filetype' || key === 'metadata') {
       const text = decode(value)
-      if (text === undefined) return 'must hold values that are UTF-8'
+      if (text === undefined) return 'must have values in UTF-8'
       metadata[key] = text
     }
   }
   if (metadata.filename === undefined) {
-    return `has no key filename: send the name of the file in base64 (it has ${[...seen].join(', ')})`
+    return `must have the key filename with the name of the file in base64 (it has ${[...seen].join(', ')})`
   }
   return metadata
 }

@@ -1,7 +1,7 @@
 import type { EvidenceDetails } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 import type { Piece } from '../blob/partial-store.ts'
-import type { Actor } from '../upload/record.ts'
+import type { Actor } from '../actor.ts'
 
 export interface ResumableUpload {
   readonly id: string
@@ -65,7 +65,7 @@ export async function insertUpload(
       upload.metadata,
     ],
   })
-  if (row === undefined) throw new Error('the upload was not begun')
+  if (row === undefined) throw new Error('the database returned no upload')
   return { id: row.id, expiresAt: row.expires_at }
 }
 
@@ -79,7 +79,7 @@ const lockText = `
     and expires_at > now()
   for update`
 
-/** Undefined if it has expired. */
+/** Returns undefined if the caller has no such upload, or it has expired. */
 export async function lockUpload(tx: Tx, id: string, actor: Actor): Promise<ResumableUpload | undefined> {
   const [row] = await tx.query<{
     id: string
@@ -116,10 +116,10 @@ const openTurnText = `
     and upload_id = $1
     and length is null`
 
-/** The writer of an open turn may have died. */
+/** A piece that a request is writing, or was writing when its process died. */
 export interface OpenTurn {
   readonly turn: number
-  /** Whether its bytes count only as a whole. */
+  /** Whether the bytes count only as a whole, because they have a checksum. */
   readonly isChecked: boolean
 }
 
@@ -152,7 +152,7 @@ export async function beginTurn(tx: Tx, id: string, isChecked: boolean): Promise
     text: beginTurnText,
     values: [id, isChecked],
   })
-  if (row === undefined) throw new Error('the upload gave no turn')
+  if (row === undefined) throw new Error('the upload has no row')
   return row.turn
 }
 

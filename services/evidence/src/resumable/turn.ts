@@ -1,7 +1,7 @@
 import { type RequestInfo, problem } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../deps.ts'
-import { actorOf } from '../upload/record.ts'
+import { actorOf } from '../actor.ts'
 import { reportLookupFailure } from '../upload/quota.ts'
 import { type ResumableUpload, beginTurn, endTurn, findOpenTurn, lockUpload } from './store.ts'
 
@@ -13,7 +13,7 @@ const maxTurns = 10_000
 
 const maxAttempts = 5
 
-/** Ends the open turn of any replica first. Throws a 404. */
+/** Locks an upload and runs `next`, after it ended the open turn of another request. Throws 404 `not_found`. */
 export async function acquireUpload<T>(
   { db, partials }: Parts,
   context: Context,
@@ -49,7 +49,7 @@ export async function startTurn(tx: Tx, upload: ResumableUpload, isChecked: bool
   return await beginTurn(tx, upload.id, isChecked)
 }
 
-/** Returns the upload's bytes. Throws if another request has taken over. */
+/** Returns how many bytes of the upload have arrived. Throws if another request ended the turn. */
 export async function finishTurn(
   { db }: Pick<Parts, 'db'>,
   context: Context,

@@ -1,7 +1,7 @@
 import { getEvidencePolicy, updateEvidencePolicy } from '@postern/contracts'
 import { type App, type ContractInput, assertIfMatch, contractRoute, patchRoute, problem } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
-import { actorOf } from '../upload/record.ts'
+import { actorOf } from '../actor.ts'
 import { findPolicy, setPolicy } from './store.ts'
 
 export function retentionRoutes(app: App, { requestDb }: Pick<Deps, 'requestDb'>): void {

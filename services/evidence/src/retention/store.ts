@@ -1,6 +1,6 @@
 import type { EvidencePolicy } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
-import type { Actor } from '../upload/store.ts'
+import type { Actor } from '../actor.ts'
 
 const unchanged: EvidencePolicy = { retention_years: 7, changed_at: null, changed_by: null, version: 0 }
 

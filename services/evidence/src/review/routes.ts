@@ -4,7 +4,7 @@ import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
 import { etagOf, fileToDecide } from '../file/decide.ts'
 import { insertDecision } from '../file/store.ts'
-import { actorOf } from '../upload/record.ts'
+import { actorOf } from '../actor.ts'
 
 export function reviewRoutes(app: App, { requestDb }: Pick<Deps, 'requestDb'>): void {
   contractRoute(app, reviewEvidence, async (input) => {

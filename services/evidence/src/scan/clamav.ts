@@ -11,7 +11,7 @@ export interface ClamavOptions {
 const connectTimeoutMs = 2_000
 const maxReplyLength = 4096
 
-/** Uses INSTREAM of clamd(8). VERSION finds an unavailable clamd before any bytes are sent. */
+/** Scans with INSTREAM of clamd(8). VERSION detects an unavailable clamd before the file is sent. */
 export function openClamav({ address, maxBytes, timeoutMs }: ClamavOptions): Scanner {
   return {
     begin: async () => {
@@ -22,7 +22,7 @@ export function openClamav({ address, maxBytes, timeoutMs }: ClamavOptions): Sca
         socket.setTimeout(0)
         socket.write('zIDSESSION\0zVERSION\0zINSTREAM\0')
         const scanner = /^1: (ClamAV [\x20-\x7e]{1,200})$/.exec(await replies.next(connectTimeoutMs))?.[1]
-        if (scanner === undefined) throw new ScannerUnavailableError('clamd does not say its version')
+        if (scanner === undefined) throw new ScannerUnavailableError('clamd did not answer with its version')
         return scanOf(socket, replies, { scanner, maxBytes, timeoutMs })
       } catch (error) {
         socket.destroy()
@@ -44,7 +44,7 @@ function scanOf(
       if (isTooLarge || chunk.length === 0) return
       sent += chunk.length
       // An early answer means that clamd rejects further bytes.
-      isTooLarge = sent > maxBytes || replies.isThere()
+      isTooLarge = sent > maxBytes || replies.hasNext()
       if (isTooLarge) return
       const length = Buffer.alloc(4)
       length.writeUInt32BE(chunk.length)
@@ -75,7 +75,7 @@ function outcomeOf(reply: string, scanner: string): ScanOutcome {
 }
 
 interface Replies {
-  isThere(): boolean
+  hasNext(): boolean
   next(timeoutMs: number): Promise<string>
   orFail(event: Promise<void>, timeoutMs: number): Promise<void>
 }
@@ -94,15 +94,15 @@ function listen(socket: Socket): Replies {
     const parts = (text + bytes.toString('latin1')).split('\0')
     text = parts.pop() ?? ''
     waiting.push(...parts)
-    if (text.length > maxReplyLength) fail('clamd answers at too great length')
+    if (text.length > maxReplyLength) fail('the answer of clamd is too long')
     if (parts.length > 0) wake.resolve()
   })
   socket.on('error', (error) => fail('the connection to clamd failed', error))
-  socket.on('timeout', () => fail('clamd does not take the connection'))
+  socket.on('timeout', () => fail('clamd did not accept the connection in time'))
   socket.on('close', () => fail('clamd has closed the connection'))
 
   const within = async (event: Promise<void>, timeoutMs: number): Promise<void> => {
-    const limit = setTimeout(() => fail('clamd takes too long'), timeoutMs)
+    const limit = setTimeout(() => fail('clamd did not answer in time'), timeoutMs)
     try {
       await Promise.race([event, failure.promise])
     } finally {
@@ -110,7 +110,7 @@ function listen(socket: Socket): Replies {
     }
   }
   return {
-    isThere: () => waiting.length > 0,
+    hasNext: () => waiting.length > 0,
     next: async (timeoutMs) => {
       if (waiting.length === 0) {
         wake = Promise.withResolvers<void>()

@@ -1,7 +1,7 @@
 export type ScanOutcome =
   | { readonly result: 'not_configured' }
   | {
-      /** `limits_exceeded`: not scanned completely, so not clean. */
+      /** `limits_exceeded`: not scanned completely, so it is unknown. */
       readonly result: 'clean' | 'limits_exceeded'
       readonly scanner: string
     }

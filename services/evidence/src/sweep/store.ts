@@ -2,7 +2,7 @@ import type { Tx } from '@postern/tenant-db'
 import type { PendingBlob } from '../blob/blob-store.ts'
 import type { PartialUpload } from '../blob/partial-store.ts'
 
-// From the name in the store, because the sweep has no assertion.
+// The tenant comes from the name in the store, because the sweep has no assertion.
 const lockText = `
   select pg_advisory_xact_lock(hashtextextended('evidence.blob:' || $1::uuid || ':' || $2::text, 0))`
 
@@ -25,7 +25,7 @@ export async function isUploadOpen(tx: Tx, { tenantId, id }: PartialUpload): Pro
 
 async function answer(tx: Tx, question: Parameters<Tx['query']>[0]): Promise<boolean> {
   const [row] = await tx.query<{ yes: boolean }>(question)
-  // Bytes are deleted after a no, so any other answer is rejected.
-  if (typeof row?.yes !== 'boolean') throw new Error('the database does not say whether bytes are referred to')
+  // Bytes are deleted after `false`, so any other answer is an error.
+  if (typeof row?.yes !== 'boolean') throw new Error('the database gave no answer about the bytes')
   return row.yes
 }

@@ -14,7 +14,7 @@ async function* one(): AsyncGenerator<PartialUpload> {
 const noBlobs: BlobStore = {
   isRemote: false,
   openIncoming: notHere,
-  upload: notHere,
+  putName: notHere,
   moveIntoPlace: notHere,
   remove: notHere,
   finish: notHere,

@@ -6,10 +6,11 @@ import type { PartialStore, PartialUpload } from '../blob/partial-store.ts'
 import { type Config, maxResumableMs } from '../config.ts'
 import { isAbandonedRecorded, isUploadOpen, lockAbandoned } from './store.ts'
 
+/** Per round. */
 const maxDecisions = 10_000
-
+/** Open uploads of one tenant that a round looks at. */
 const maxOpen = 1000
-
+/** In a row; then the round ends. */
 const maxFailures = 10
 
 interface Parts {
@@ -22,7 +23,10 @@ export interface Sweep {
   stop(): Promise<void>
 }
 
-/** The database decides about complete files and pieces of resumable uploads; without its answer none is deleted. */
+/**
+ * Deletes leftovers of uploads: incomplete files by their age, complete files and pieces only if the database says that no
+ * row names them.
+ */
 export async function sweepRegularly(
   { db, blobs, partials }: Parts,
   { abandonedAfterMs, sweepEveryMs }: Pick<Config, 'abandonedAfterMs' | 'sweepEveryMs'>,
@@ -113,7 +117,7 @@ async function forEachTenant<T extends { readonly tenantId: string }>(
   }
 }
 
-/** A random order, so that undecidable entries do not block the same tenants forever. */
+/** Starts at a random tenant, so that undecidable entries do not block the same tenants forever. */
 async function* listUnsettled(blobs: BlobStore, olderThan: number): AsyncGenerator<PendingBlob> {
   const tenants = [...(await blobs.listTenantsWithPending(olderThan))]
   const from = randomInt(tenants.length + 1)

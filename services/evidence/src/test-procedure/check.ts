@@ -8,26 +8,26 @@ import type { FoundTestProcedures, Universe } from './universe.ts'
 
 type Requester = Pick<RequestInfo, 'context' | 'requestId'>
 
-export type PlaceOf = (index: number) => Pick<InputError, 'pointer' | 'parameter'>
+export type LocateInput = (index: number) => Pick<InputError, 'pointer' | 'parameter'>
 
 /**
  * Returns the distinct ids. Throws a problem if one is missing or completed, or if the universe is unavailable for
- * `patienceMs`.
+ * longer than `waitMs`.
  */
 export async function requireTestProcedures(
   universe: Universe,
   request: Requester,
   addresses: readonly string[],
-  placeOf: PlaceOf,
-  patienceMs = 0,
+  locateInput: LocateInput,
+  waitMs = 0,
 ): Promise<readonly string[]> {
   if (addresses.length === 0) return []
-  const judgement = judgeTestProcedures(await ask(universe, request, addresses, patienceMs))
+  const judgement = judgeTestProcedures(await ask(universe, request, addresses, waitMs))
   if (judgement.kind === 'open') return judgement.ids
   const { code, fault, detail } = refusals[judgement.kind]
   throw problem(code, {
     detail,
-    errors: judgement.places.map((place) => ({ ...placeOf(place), code: fault, detail: `${addresses[place]}` })),
+    errors: judgement.indexes.map((index) => ({ ...locateInput(index), code: fault, detail: `${addresses[index]}` })),
   })
 }
 
@@ -36,10 +36,10 @@ export async function requireUnlocked(
   universe: Universe,
   request: Requester,
   ids: readonly string[],
-  patienceMs = 0,
+  waitMs = 0,
 ): Promise<void> {
   for (let at = 0; at < ids.length; at += maxTestProceduresAtOnce) {
-    const found = await ask(universe, request, ids.slice(at, at + maxTestProceduresAtOnce), patienceMs)
+    const found = await ask(universe, request, ids.slice(at, at + maxTestProceduresAtOnce), waitMs)
     if (found.some((procedure) => procedure?.status === 'completed')) {
       throw problem('procedure_locked', {
         detail:
@@ -97,9 +97,9 @@ async function ask(
   universe: Universe,
   request: Requester,
   addresses: readonly string[],
-  patienceMs = 0,
+  waitMs = 0,
 ): Promise<FoundTestProcedures> {
-  const until = performance.now() + patienceMs
+  const until = performance.now() + waitMs
   for (;;) {
     try {
       return await universe.lookUp(request, addresses)

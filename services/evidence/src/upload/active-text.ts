@@ -23,7 +23,7 @@ const activeElements: ReadonlySet<string> = new Set([
   'title',
 ])
 
-/** WHATWG MIME Sniffing, section 7.1. */
+/** Returns what the text is if a reader could run it (WHATWG MIME Sniffing, section 7.1). */
 export function activeText(head: Buffer): string | undefined {
   const text = decode(head)
   if (text.startsWith('#!') && !isAudio(head)) return 'a script'
@@ -41,7 +41,7 @@ export function activeText(head: Buffer): string | undefined {
 const audio =
   /^#!(?:AMR(?:-WB)?(?:_MC1\.0)?\n|EVRC(?:-?B|-?WB|-?NW)?\n|SMV\n|VMR-WB(?:_MC1\.0)?\n|iLBC[23]0\n|(?:EVS|IVAS)_MC1\.[01]\n|SILK_V3|rtpplay1\.0 [0-9a-f.:]+\/\d+\n)/
 
-/** Checks bytes that no script has. */
+/** A recording has control characters behind its first line; a script has none. */
 function isAudio(head: Buffer): boolean {
   const line = audio.exec(head.toString('latin1'))?.[0]
   return line !== undefined && (head.length === line.length || head.subarray(line.length).some(isControl))
@@ -57,7 +57,7 @@ function decode(head: Buffer): string {
   return new TextDecoder(encoding).decode(head)
 }
 
-/** In lower case without prefix. */
+/** Returns the name in lower case, without a prefix. */
 function firstElement(text: string): string | undefined {
   let rest = text.trimStart()
   for (;;) {

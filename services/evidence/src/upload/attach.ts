@@ -1,11 +1,11 @@
 import { attachEvidence } from '@postern/contracts'
 import { type App, contractRoute, problem } from '@postern/service-kit'
+import { actorOf } from '../actor.ts'
 import { eventsOfAttachment } from '../custody/rules.ts'
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
-import { type PlaceOf, requireTestProcedures } from '../test-procedure/check.ts'
+import { type LocateInput, requireTestProcedures } from '../test-procedure/check.ts'
 import { findAttachments, insertAttachments, lockDecisions } from './attachment-store.ts'
-import { actorOf } from './record.ts'
 import { recordingProblem } from './refusal.ts'
 import { type OwnFile, findOwnFile, recordFailure } from './store.ts'
 
@@ -16,7 +16,7 @@ export function attachmentRoutes(
   contractRoute(app, attachEvidence, async ({ params, body, context, requestId, answer, keep }) => {
     answer.header('cache-control', 'no-store')
     const actor = actorOf(context)
-    // Ownership first: to others the file does not exist.
+    // Ownership first: for others the file does not exist.
     const file = await requestDb.read(context, async (tx) => await findOwnFile(tx, params.id, actor))
     assertAttachable(file)
     const procedureIds = await requireTestProcedures(universe, { context, requestId }, body.test_procedures, pointTo)
@@ -54,4 +54,4 @@ function assertAttachable(file: OwnFile | undefined): asserts file is OwnFile {
   }
 }
 
-const pointTo: PlaceOf = (index) => ({ pointer: `/test_procedures/${index}` })
+const pointTo: LocateInput = (index) => ({ pointer: `/test_procedures/${index}` })

@@ -1,9 +1,9 @@
 import type { AttachmentReceipt } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
-import type { Actor } from './store.ts'
+import type { Actor } from '../actor.ts'
 
-// A file in quarantine replaces nothing until it is released.
-const replaceableText = `
+// A file in quarantine replaces nothing until it is released, so the walk goes on to the version before it.
+const replacedProceduresText = `
   with recursive line (id, version_of, counts) as (
     select null::uuid, $1::uuid, false
     where not evidence.is_superseded((select tenancy.tenant_id()), $1)
@@ -28,10 +28,11 @@ const replaceableText = `
   where attachment.test_procedure ~ '^[0-9a-f]{8}-'
   order by attachment.test_procedure`
 
-export async function findReplaceable(tx: Tx, fileId: string): Promise<readonly string[]> {
+/** Lists the test procedures whose evidence a newer version of the file would replace. */
+export async function listReplacedProcedures(tx: Tx, fileId: string): Promise<readonly string[]> {
   const rows = await tx.query<{ test_procedure: string }>({
-    name: 'evidence_replaceable',
-    text: replaceableText,
+    name: 'evidence_replaced_procedures',
+    text: replacedProceduresText,
     values: [fileId],
   })
   return rows.map(({ test_procedure: id }) => id)

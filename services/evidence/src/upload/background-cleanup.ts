@@ -1,13 +1,13 @@
 import type { Logger } from '@postern/service-kit'
 
 export interface BackgroundCleanup {
-  /** Resolves after `patienceMs` at the latest. Never rejects; failures are left to the sweep. */
+  /** Resolves after `maxWaitMs` at the latest. Never rejects; failures are left to the sweep. */
   run(work: (signal: AbortSignal) => Promise<void>): Promise<void>
   close(): Promise<void>
 }
 
 /** Much shorter than the gateway's timeout. */
-const patienceMs = 5_000
+const maxWaitMs = 5_000
 
 export function openBackgroundCleanup(logger: Logger): BackgroundCleanup {
   const closing = new AbortController()
@@ -17,11 +17,11 @@ export function openBackgroundCleanup(logger: Logger): BackgroundCleanup {
       const task = attempt(work, closing.signal, logger)
       underWay.add(task)
       void task.finally(() => underWay.delete(task))
-      await withPatience(task)
+      await waitBriefly(task)
     },
     close: async () => {
       closing.abort()
-      await withPatience(Promise.all(underWay))
+      await waitBriefly(Promise.all(underWay))
     },
   }
 }
@@ -34,11 +34,9 @@ async function attempt(work: (signal: AbortSignal) => Promise<void>, signal: Abo
   }
 }
 
-async function withPatience(task: Promise<unknown>): Promise<void> {
-  let limit: NodeJS.Timeout | undefined
-  const patience = new Promise<void>((resolve) => {
-    limit = setTimeout(resolve, patienceMs)
-  })
-  await Promise.race([task, patience])
-  clearTimeout(limit)
+async function waitBriefly(task: Promise<unknown>): Promise<void> {
+  const limit = Promise.withResolvers<void>()
+  const timer = setTimeout(limit.resolve, maxWaitMs)
+  await Promise.race([task, limit.promise])
+  clearTimeout(timer)
 }

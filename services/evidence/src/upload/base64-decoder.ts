@@ -32,5 +32,8 @@ export function createBase64Decoder(): Transform {
 const base64 = /^[A-Za-z0-9+/]*={0,2}$/
 
 function malformedProblem(): Error {
-  return refusalProblem({ why: 'multipart', reason: 'A part says that it is base64, and is not.' })
+  return refusalProblem({
+    why: 'multipart',
+    reason: 'A part with the Content-Transfer-Encoding base64 is not valid base64.',
+  })
 }

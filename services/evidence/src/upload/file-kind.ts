@@ -28,7 +28,7 @@ const refusedDetected: ReadonlySet<string> = new Set([
   'application/x-xpinstall',
 ])
 
-/** Types that later readers would receive. */
+/** Types that no reader should receive, whatever the content. */
 const refusedDeclared: ReadonlySet<string> = new Set([
   ...refusedDetected,
   'application/ecmascript',
@@ -53,7 +53,7 @@ const refusedDeclared: ReadonlySet<string> = new Set([
   'text/x-shellscript',
 ])
 
-/** Endings for which a system runs the file or something it leads to. */
+/** Endings that make an operating system run the file, or something that it names. */
 const refusedEndings: ReadonlySet<string> = new Set(
   [
     // Programs, their parts, installers and scripts.
@@ -63,7 +63,7 @@ const refusedEndings: ReadonlySet<string> = new Set(
     'asp aspx chm hlp htm html jsp mht mhtml shtml svg svgz xht xhtml',
     // Shortcuts, connections and queries that fetch or start what they name.
     'diagcab iqy library-ms lnk oqy rdp rqy scf search-ms searchconnector-ms settingcontent-ms slk theme themepack url website',
-    // Disk images: files in a mounted image lose the mark of their origin.
+    // Disk images: files in a mounted image lose the mark of the web.
     'img iso vhd vhdx',
   ].flatMap((endings) => endings.split(' ')),
 )
@@ -88,31 +88,35 @@ function essenceOf(contentType: string): string {
 
 export function judgeDeclared(fileName: string, contentType: string, allowed?: AllowedTypes): FileKind {
   if (refusedDeclared.has(essenceOf(contentType))) {
-    return { accepted: false, reason: 'Programs, scripts and web pages are not taken as evidence.' }
+    return { accepted: false, reason: 'Programs, scripts and web pages are not accepted as evidence.' }
   }
   // For Windows `a.exe:b.txt` is a.exe.
   if (fileName.split(':').some(hasRefusedEnding)) {
     return {
       accepted: false,
-      reason: 'The file name has the ending of a program, a script or a web page, or of what leads to one.',
+      reason: 'The file name ends like that of a program, script, web page or shortcut.',
     }
   }
   if (!isAllowed(allowed, essenceOf(contentType))) {
-    return { accepted: false, reason: 'Files of the declared media type are not taken here.' }
+    return { accepted: false, reason: 'This installation does not accept files of the declared media type.' }
   }
   return { accepted: true, detected: null }
 }
 
 export async function judgeBytes(head: Buffer, allowed?: AllowedTypes): Promise<FileKind> {
   const active = activeText(head)
-  if (active !== undefined) return { accepted: false, reason: `The file is ${active}, which is not taken as evidence.` }
+  if (active !== undefined)
+    return { accepted: false, reason: `The file is ${active}, which is not accepted as evidence.` }
   const detected = await detect(head)
   if (detected !== null && refusedDetected.has(detected)) {
-    return { accepted: false, reason: 'The file is a program or an installer, which is not taken as evidence.' }
+    return { accepted: false, reason: 'The file is a program or an installer, which is not accepted as evidence.' }
   }
   // Text formats cannot be detected.
   if (detected !== null && !isAllowed(allowed, detected)) {
-    return { accepted: false, reason: `The first bytes show ${detected}, which is not taken here.` }
+    return {
+      accepted: false,
+      reason: `The first bytes are those of ${detected}, which this installation does not accept.`,
+    }
   }
   return { accepted: true, detected }
 }

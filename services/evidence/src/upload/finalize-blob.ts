@@ -3,7 +3,7 @@ import type { TenantDb } from '@postern/tenant-db'
 import type { BlobStore, PendingBlob } from '../blob/blob-store.ts'
 import { isBlobRecorded, lockBlob } from './store.ts'
 
-/** The transaction does not wait for a bucket. */
+/** Keeps a settled blob if a row names its hash, and deletes it otherwise. No transaction waits for a bucket. */
 export async function finalizeBlob(
   { db, blobs }: { readonly db: Pick<TenantDb, 'write'>; readonly blobs: BlobStore },
   context: RequestInfo['context'],

@@ -25,7 +25,7 @@ const maxMetadataBytes = 64 * 1024
 const metadataName = 'metadata'
 const fileName = 'file'
 
-/** RFC 7578. Rejects with a problem at the first fault, which also ends the open streams. */
+/** Reads a form (RFC 7578). Rejects with a problem at the first fault, which also ends the open streams. */
 export async function readMultipart(
   body: unknown,
   contentType: string,
@@ -35,8 +35,8 @@ export async function readMultipart(
   const boundary = findBoundary(contentType)
   if (boundary === undefined) throw malformedProblem(undefined, noBoundary)
   const parser = openParser(boundary)
-  // The parser may be several small parts ahead.
-  let turn: Promise<void> = Promise.resolve()
+  // One after the other, because the parser may be several small parts ahead.
+  let received: Promise<void> = Promise.resolve()
   let heads = 0
   let parts = 0
   let hasMetadata = false
@@ -45,12 +45,12 @@ export async function readMultipart(
   const receivePart = async ({ name, stream, given, encoding, mime }: Part): Promise<void> => {
     const content = decodePart(stream, encoding)
     if (name === metadataName) {
-      if (hasMetadata) throw multipartFault('There may be one part `metadata`.')
+      if (hasMetadata) throw multipartFault('There may be only one part `metadata`.')
       hasMetadata = true
       reader.onMetadata(await readAll(content))
       return
     }
-    if (name !== fileName) throw multipartFault('The parts are `metadata` and `file`, and no others.')
+    if (name !== fileName) throw multipartFault('The parts must be named `metadata` or `file`.')
     if (given === undefined) throw multipartFault('Each part `file` needs a file name.')
     // The parser's replacement for bytes that are not UTF-8.
     if (given.includes('\ufffd')) throw multipartFault('Each file name must be UTF-8.')
@@ -79,18 +79,19 @@ export async function readMultipart(
         stream.on('error', () => undefined)
         const part = { name, stream, given, encoding, mime }
         parts += 1
-        turn = turn.then(async () => await receivePart(part))
-        turn.catch(reject)
+        received = received.then(async () => await receivePart(part))
+        received.catch(reject)
       })
       // Before the parser, which would emit a part although its head is wrong.
       body.on('data', scan)
-      const tooMany = () => reject(multipartFault(`There may be ${maxFilesAtOnce} files, and metadata once.`))
+      const tooMany = () =>
+        reject(multipartFault(`There may be at most ${maxFilesAtOnce} files and one part \`metadata\`.`))
       for (const limit of ['filesLimit', 'partsLimit'] as const) parser.on(limit, tooMany)
       parser.on('error', (cause) => reject(malformedProblem(cause)))
       parser.on('finish', () => {
         // The parser silently skips parts that are not form-data.
         if (heads !== parts) reject(multipartFault('Each part needs a Content-Disposition that is form-data.'))
-        else void turn.then(resolve, reject)
+        else void received.then(resolve, reject)
       })
       body.once('error', reject)
       body.once('close', () => {
@@ -103,7 +104,7 @@ export async function readMultipart(
     body.unpipe(parser)
     for (const stream of streams) stream.destroy(new UploadEndedError())
     void discardRest(body)
-    await turn.catch(() => undefined)
+    await received.catch(() => undefined)
     if (error instanceof UploadStalledError)
       throw problem('request_timeout', { detail: 'The upload stalled. Send the file again.' })
     throw error
@@ -128,7 +129,7 @@ const plainEncodings: ReadonlySet<string> = new Set(['7bit', '8bit', 'binary'])
 function decodePart(stream: Readable, encoding: string): Readable {
   const name = encoding.toLowerCase()
   if (plainEncodings.has(name)) return stream
-  if (name !== 'base64') throw multipartFault('A part may have the Content-Transfer-Encoding base64, or none.')
+  if (name !== 'base64') throw multipartFault('The Content-Transfer-Encoding of a part must be base64 or absent.')
   return pipeline(stream, createBase64Decoder(), () => undefined)
 }
 

@@ -19,7 +19,7 @@ import {
 import { type BlobStore, type IncomingBlob, type PendingBlob, isStoreFull } from '../blob/blob-store.ts'
 import { readMultipart } from './multipart.ts'
 import { type ReceiveLimits, type ReceivedBody, receiveBody } from './receive.ts'
-import type { PlaceOf } from '../test-procedure/check.ts'
+import type { LocateInput } from '../test-procedure/check.ts'
 import { storeFull, refusalProblem } from './refusal.ts'
 import { type UploadHead, findUntimely, judgeFile, judgeHead, judgeMultipartHead } from './rules.ts'
 
@@ -42,8 +42,8 @@ export type UploadQuery = Omit<EvidenceDetails, 'collected_by' | 'query_text' | 
   readonly test_procedure?: readonly string[] | undefined
 }
 
-/** For an unavailable universe after an upload. */
-export const patienceMs = 8_000
+/** How long an upload that has arrived waits for an unavailable universe. */
+export const universeWaitMs = 8_000
 
 interface Parts {
   readonly blobs: BlobStore
@@ -53,8 +53,8 @@ interface Parts {
   readonly assertQuota: (bytes: number) => Promise<void>
   readonly requireTestProcedures: (
     addresses: readonly string[],
-    placeOf: PlaceOf,
-    patienceMs?: number,
+    locateInput: LocateInput,
+    waitMs?: number,
   ) => Promise<readonly string[]>
 }
 
@@ -75,17 +75,17 @@ export async function parseUpload(
   const arrived: ArrivedFile[] = []
   try {
     const isMultipart = contentType !== undefined && /^multipart\/form-data\s*(?:;|$)/i.test(contentType)
-    const { details, placeOf } = isMultipart
+    const { details, locateInput } = isMultipart
       ? await parseForm(raw.body, contentType, { tenantId, head, query, arrived }, parts)
       : await parseSingle(raw.body, { tenantId, head, query, arrived }, parts)
     await parts.assertQuota(arrived.reduce((sum, { body }) => sum + (body?.sizeBytes ?? 0), 0))
-    // A procedure completed meanwhile accepts no evidence.
     if (!parts.limits.isInTime()) throw refusalProblem({ why: 'too_long' })
-    const procedureIds = await parts.requireTestProcedures(details.test_procedures ?? [], placeOf, patienceMs)
+    // Again, because a test procedure that was completed meanwhile accepts no evidence.
+    const procedureIds = await parts.requireTestProcedures(details.test_procedures ?? [], locateInput, universeWaitMs)
     const files: ReceivedFile[] = []
     for (const { fileName, contentType: type, body, incoming } of arrived) {
-      if (incoming === undefined || body === undefined) throw new Error('a file that was taken is not there')
-      files.push({ fileName, contentType: type, body, blob: await incoming.finalize(tenantId, body.sha256) })
+      if (incoming === undefined || body === undefined) throw new Error('a file of the upload was not received')
+      files.push({ fileName, contentType: type, body, blob: await incoming.settle(tenantId, body.sha256) })
     }
     return { files, details, procedureIds, isMultipart }
   } catch (error) {
@@ -103,7 +103,7 @@ interface ArrivedFile {
   body?: ReceivedBody
 }
 
-type Described = Pick<ParsedUpload, 'details'> & { readonly placeOf: PlaceOf }
+type Described = Pick<ParsedUpload, 'details'> & { readonly locateInput: LocateInput }
 
 interface Upload {
   readonly tenantId: string
@@ -134,7 +134,7 @@ async function parseSingle(stream: unknown, upload: Upload, parts: Parts): Promi
   upload.arrived.push(file)
   file.incoming = await parts.blobs.openIncoming(upload.tenantId)
   file.body = await receiveBody(stream, file.incoming, head.declared, parts.limits)
-  return { details: { ...brief, test_procedures: [...named] }, placeOf: pointToQuery }
+  return { details: { ...brief, test_procedures: [...named] }, locateInput: pointToQuery }
 }
 
 async function parseForm(
@@ -158,7 +158,10 @@ async function parseForm(
       },
       onFile: async ({ fileName, contentType: type, stream: bytes }) => {
         if (arrived.length === parts.maxFiles) {
-          throw refusalProblem({ why: 'multipart', reason: `There may be at most ${parts.maxFiles} files here.` })
+          throw refusalProblem({
+            why: 'multipart',
+            reason: `There may be at most ${parts.maxFiles} ${parts.maxFiles === 1 ? 'file' : 'files'}.`,
+          })
         }
         const index = arrived.length
         if (index === 0 && hasMetadata) await parts.requireTestProcedures(details.test_procedures ?? [], pointTo)
@@ -178,7 +181,7 @@ async function parseForm(
   if (arrived.length === 0) throw refusalProblem({ why: 'multipart', reason: 'There must be a part `file`.' })
   if (details.sha256 !== undefined && details.sha256.length !== arrived.length) {
     throw problem('invalid_content', {
-      errors: [{ pointer: '/sha256', code: 'invalid', detail: 'must hold one digest for each file' }],
+      errors: [{ pointer: '/sha256', code: 'invalid', detail: 'must have one digest for each file' }],
     })
   }
   for (const [index, { body }] of arrived.entries()) {
@@ -186,7 +189,7 @@ async function parseForm(
     if (expected !== undefined && body?.sha256 !== expected)
       throw addFileNumber(index, refusalProblem({ why: 'digest_mismatch' }))
   }
-  return { details, placeOf: pointTo }
+  return { details, locateInput: pointTo }
 }
 
 const faultsOfFile: ReadonlySet<ProblemCode> = new Set([
@@ -202,8 +205,8 @@ function addFileNumber(index: number, error: unknown): unknown {
   return problem(error.code, { ...options, detail: `File ${index + 1} of the form: ${detail}` })
 }
 
-const pointToQuery: PlaceOf = () => ({ parameter: 'test_procedure' })
-const pointTo: PlaceOf = (index) => ({ pointer: `/test_procedures/${index}` })
+const pointToQuery: LocateInput = () => ({ parameter: 'test_procedure' })
+const pointTo: LocateInput = (index) => ({ pointer: `/test_procedures/${index}` })
 
 function assertQueryEmpty({ classification, ...query }: UploadQuery): void {
   const [given] = Object.entries(query).find(([, value]) => value !== undefined) ?? []

@@ -1,10 +1,11 @@
 import type { RequestInfo } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
+import type { Actor } from '../actor.ts'
 import type { Deps } from '../deps.ts'
 import { recordingProblem, quotaProblem } from './refusal.ts'
-import { type Actor, recordFailure } from './store.ts'
+import { recordFailure } from './store.ts'
 import {
-  countReserved,
+  deleteReservation,
   expireReservation,
   findLapsing,
   findUsedQuota,
@@ -34,8 +35,8 @@ export async function assertQuota(
 }
 
 /**
- * For ten minutes. Throws if the quota is exceeded. The commit is asynchronous, so that uploads do not wait for each
- * other.
+ * Reserves quota for ten minutes, and returns the id of the reservation. Throws if the quota is exceeded. The commit is
+ * asynchronous, so that uploads do not wait for each other.
  */
 export async function reserveQuota(
   { db }: Pick<Deps, 'db'>,
@@ -55,8 +56,8 @@ export async function reserveQuota(
 }
 
 export async function consumeReservation(tx: Tx, reservationId: string): Promise<void> {
-  if (await countReserved(tx, reservationId)) return
-  throw recordingProblem('unavailable', new Error('the reservation of room has expired'))
+  if (await deleteReservation(tx, reservationId)) return
+  throw recordingProblem('unavailable', new Error('the reservation of quota has expired'))
 }
 
 /** If it fails, the reservation expires. */
@@ -73,7 +74,7 @@ export async function releaseReservation(
     .catch(() => undefined)
 }
 
-/** For a whole resumable upload. Undefined without a quota. */
+/** Reserves quota for a whole resumable upload. Returns undefined without a quota. */
 export async function reserveUpload(
   deps: Pick<Deps, 'db'>,
   context: Context,
@@ -84,13 +85,13 @@ export async function reserveUpload(
   return await reserveQuota(deps, context, { bytes: length, files: 0 }, tenantQuotaBytes)
 }
 
-export async function passToUpload(tx: Tx, reservationId: string | undefined): Promise<void> {
+export async function transferReservation(tx: Tx, reservationId: string | undefined): Promise<void> {
   if (reservationId !== undefined) await expireReservation(tx, reservationId)
 }
 
 /**
- * If the upload's reservation has lapsed or will soon. Transfer the result in the transaction that continues the
- * upload.
+ * Reserves quota again if the upload's own claim has lapsed or will soon. Transfer the reservation in the transaction that
+ * continues the upload.
  */
 export async function reserveLapsed(
   deps: Pick<Deps, 'db'>,

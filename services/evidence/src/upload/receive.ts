@@ -22,7 +22,7 @@ export interface ReceiveLimits {
   readonly allowedTypes?: AllowedTypes
 }
 
-/** Throws a problem at the first fault; the caller discards the blob. */
+/** Stores, hashes, scans and checks one file. Throws a problem at the first fault; the caller discards the blob. */
 export async function receiveBody(
   body: unknown,
   incoming: Pick<IncomingBlob, 'write'>,
@@ -85,7 +85,7 @@ function sha256Of(text: string): string {
   return createHash('sha256').update(text).digest('hex')
 }
 
-/** Nothing is written after the blob is discarded. */
+/** Waits for both even if one fails, so that nothing is written after the blob is discarded. */
 async function awaitBoth(...tasks: readonly [Promise<void>, Promise<void>]): Promise<void> {
   const outcomes = await Promise.allSettled(tasks)
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason

@@ -1,15 +1,15 @@
 import type { EvidenceDetails, Receipt } from '@postern/contracts'
-import { ProblemError, type RequestInfo, problem } from '@postern/service-kit'
+import { ProblemError, type RequestInfo } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import { type PendingBlob, isStoreFull } from '../blob/blob-store.ts'
 import { eventsOfFile } from '../custody/rules.ts'
 import { insertCustodyEvents } from '../custody/store.ts'
+import { actorOf } from '../actor.ts'
 import type { Deps } from '../deps.ts'
 import { storeFull, recordingProblem } from './refusal.ts'
 import { consumeReservation, releaseReservation, reserveQuota } from './quota.ts'
 import { formatReference } from './rules.ts'
 import { describeNewFile, insertFile, isBlobRecorded, lockBlob, recordFailure, allocateNumbers } from './store.ts'
-import type { Actor } from './store.ts'
 import type { ReceivedFile } from './parse-upload.ts'
 
 const maxFailures = 3
@@ -30,8 +30,8 @@ export interface RecordedEvidence<T> {
 }
 
 /**
- * One transaction under the locks of all files. Receipts are signed before the commit and sent after it. After an
- * unknown outcome, the settling entries stay for the sweep.
+ * Records files in one transaction under the locks of their hashes. Receipts are signed before the commit and sent after
+ * it. After an unknown outcome, the settling entries stay for the sweep.
  */
 export async function record<T>(
   { db, blobs, receipts, cleanup }: Pick<Deps, 'db' | 'blobs' | 'receipts' | 'cleanup'>,
@@ -44,9 +44,9 @@ export async function record<T>(
   let mayBeRecorded = false
   let reservationId: string | undefined
   try {
-    await Promise.all(files.map(async ({ blob }) => await blobs.upload(blob)))
-    const room = { bytes: totalBytes, files: files.length, uploadId }
-    const reserved = await reserveQuota({ db }, context, room, tenantQuotaBytes)
+    await Promise.all(files.map(async ({ blob }) => await blobs.putName(blob)))
+    const quota = { bytes: totalBytes, files: files.length, uploadId }
+    const reserved = await reserveQuota({ db }, context, quota, tenantQuotaBytes)
     reservationId = reserved
     const answer = await db.write(context, async (tx) => {
       // First, because the transaction runs again if none is free.
@@ -61,7 +61,7 @@ export async function record<T>(
       }
       for (const { blob } of files) {
         await blobs.moveIntoPlace(blob)
-        // Other bytes in the store may never be recorded.
+        // Decided by rows: other bytes in the store may never be recorded.
         outcomes.set(blob, named.has(blob.sha256) ? 'spare' : 'recorded')
         named.add(blob.sha256)
       }
@@ -69,7 +69,7 @@ export async function record<T>(
       for (const [index, { fileName, contentType, body }] of files.entries()) {
         const { id, receivedAt, retentionUntil } = await describeNewFile(tx)
         const reference = numbers[index]
-        if (reference === undefined) throw new Error('a file has no number')
+        if (reference === undefined) throw new Error('the database gave a file no number')
         const { scan } = body
         const isQuarantined = scan.result === 'infected'
         const attachTo = isQuarantined ? [] : procedureIds
@@ -110,7 +110,7 @@ export async function record<T>(
           await blobs.finish(blob, outcome).catch((error: unknown) => failures.push(error))
           if (failures.length === maxFailures) break
         }
-        if (failures.length > 0) throw new AggregateError(failures, 'not all of it could be taken away')
+        if (failures.length > 0) throw new AggregateError(failures, 'the store could not be cleaned up completely')
       },
     }
   } catch (error) {
@@ -128,18 +128,11 @@ export async function record<T>(
   }
 }
 
-/** With a bucket no request waits, because the duration reveals whether the tenant had the bytes. */
+/** Does not wait for a bucket, because the duration would reveal whether the tenant had the bytes. */
 export async function finishRecording(
   { blobs, cleanup }: Pick<Deps, 'blobs' | 'cleanup'>,
   tidy: () => Promise<void>,
 ): Promise<void> {
   const done = cleanup.run(tidy)
   if (!blobs.isRemote) await done
-}
-
-export type { Actor }
-
-export function actorOf({ kind, id, label }: RequestInfo['context']): Actor {
-  if (kind === 'machine') throw problem('role_required')
-  return { type: kind === 'service' ? 'connector' : kind, id, label }
 }

@@ -3,7 +3,8 @@ import { type RequestInfo, bodyError, problem, unreadableDigestProblem } from '@
 import type { UploadRefusal } from './rules.ts'
 import type { RecordFailure } from './store.ts'
 
-const again = 'There is no receipt; send the file again later, or go on with a resumable upload from where HEAD says.'
+const again =
+  'There is no receipt; send the file again later, or resume a resumable upload at the offset that HEAD returns.'
 
 export function refusalProblem(refusal: UploadRefusal): Error {
   switch (refusal.why) {
@@ -23,12 +24,12 @@ export function refusalProblem(refusal: UploadRefusal): Error {
     case 'encoded':
       return problem('unsupported_media_type', { detail: 'Send the file itself, without a Content-Encoding.' })
     case 'content_type':
-      return problem('unsupported_media_type', { detail: 'The Content-Type is not a media type.' })
+      return problem('unsupported_media_type', { detail: 'The Content-Type must be a media type, such as text/csv.' })
     case 'content_digest':
       return unreadableDigestProblem(refusal.header, refusal.reason)
     case 'length_mismatch':
       return problem('bad_request', {
-        detail: 'The body does not have the length that Content-Length says.',
+        detail: 'The body does not have the length in Content-Length. Send the file again.',
         errors: [{ parameter: 'Content-Length', code: 'invalid', detail: 'must be the length of the body' }],
       })
     case 'digest_mismatch':
@@ -38,7 +39,7 @@ export function refusalProblem(refusal: UploadRefusal): Error {
       })
     case 'file_name':
       return problem('bad_request', {
-        errors: [{ parameter: 'file_name', code: 'required', detail: 'must name the file that the body is' }],
+        errors: [{ parameter: 'file_name', code: 'required', detail: 'is required: the name of the file in the body' }],
       })
     case 'multipart':
       return problem('invalid_content', { detail: refusal.reason, errors: [bodyError(refusal.reason)] })
@@ -56,7 +57,7 @@ export function brokenOffProblem(): Error {
   })
 }
 
-/** Call it just before the commit, because the gateway cuts connections of revoked keys. */
+/** Throws if the client is gone. Call it just before the commit: the gateway cuts connections of revoked keys. */
 export function assertAwaited({ raw }: RequestInfo['raw']): void {
   if (raw.socket.destroyed || raw.socket.readableEnded) throw brokenOffProblem()
 }
@@ -98,7 +99,7 @@ export function scannerUnavailableProblem(cause: unknown): Error {
 /** Unexpected errors are returned unchanged. */
 export function recordingProblem(failure: RecordFailure, cause: unknown): unknown {
   switch (failure) {
-    case 'no_room':
+    case 'storage_full':
       return storeFull(cause)
     case 'assertion_refused':
       return tooSlowProblem(cause)

@@ -8,17 +8,18 @@ import {
   problem,
 } from '@postern/service-kit'
 import { parseAssertion } from '@postern/signed-context'
+import { actorOf } from '../actor.ts'
 import type { Config } from '../config.ts'
 import type { Deps } from '../deps.ts'
 import { warnOfQuarantine } from '../scan/warn.ts'
 import { requireTestProcedures, requireUnlocked } from '../test-procedure/check.ts'
-import { findReplaceable } from './attachment-store.ts'
-import { type NewEvidence, actorOf, record, finishRecording } from './record.ts'
+import { listReplacedProcedures } from './attachment-store.ts'
+import { type NewEvidence, record, finishRecording } from './record.ts'
 import { assertAwaited, refusalProblem, replacedProblem } from './refusal.ts'
 import { assertQuota, reportLookupFailure } from './quota.ts'
 import { finalizeBlob } from './finalize-blob.ts'
 import { type OwnFile, findOwnFile } from './store.ts'
-import { type ParsedUpload, type UploadQuery, patienceMs, parseUpload } from './parse-upload.ts'
+import { type ParsedUpload, type UploadQuery, universeWaitMs, parseUpload } from './parse-upload.ts'
 
 type Parts = Pick<Deps, 'db' | 'blobs' | 'receipts' | 'scanner' | 'universe' | 'now' | 'cleanup'>
 type Limits = Pick<Config, 'allowedTypes' | 'maxFileBytes' | 'stallMs' | 'tenantQuotaBytes'>
@@ -43,8 +44,8 @@ export function uploadRoutes(app: App, deps: Parts, limits: Limits): void {
   contractRoute(app, reviseEvidence, async (input) => {
     input.answer.header('cache-control', 'no-store')
     try {
-      const { id, revision, keptOpen } = await ownFile(deps, input.context, input.params.id)
-      const upload = await acceptUpload(deps, limits, input, 1, keptOpen)
+      const { id, revision, replacedProcedures } = await ownFile(deps, input.context, input.params.id)
+      const upload = await acceptUpload(deps, limits, input, 1, replacedProcedures)
       return await finish(deps, limits, input, { ...upload, replaces: { id, revision } }, getOnly)
     } catch (error) {
       void discardRest(input.raw.body)
@@ -61,7 +62,7 @@ async function acceptUpload(
   { allowedTypes, maxFileBytes, stallMs, tenantQuotaBytes }: Limits,
   request: DescribedRequest,
   maxFiles: number,
-  keptOpen: readonly string[] = [],
+  replacedProcedures: readonly string[] = [],
 ): Promise<ParsedUpload> {
   const { db, blobs, scanner, universe, now } = deps
   const until = recordableUntil(request.context)
@@ -72,12 +73,12 @@ async function acceptUpload(
     now,
     limits: { maxBytes: maxFileBytes, stallMs, isInTime, scanner, allowedTypes },
     assertQuota: async (bytes) => await assertQuota({ db }, request.context, { bytes }, tenantQuotaBytes),
-    requireTestProcedures: async (addresses, placeOf, patience) => {
-      await requireUnlocked(universe, request, keptOpen, patience)
-      return await requireTestProcedures(universe, request, addresses, placeOf, patience)
+    requireTestProcedures: async (addresses, locateInput, waitMs) => {
+      await requireUnlocked(universe, request, replacedProcedures, waitMs)
+      return await requireTestProcedures(universe, request, addresses, locateInput, waitMs)
     },
   })
-  await requireStillOpen(deps, request, upload, { keptOpen, isInTime })
+  await requireStillOpen(deps, request, upload, { replacedProcedures, isInTime })
   return upload
 }
 
@@ -103,11 +104,14 @@ async function requireStillOpen(
   deps: Parts,
   request: Request,
   { files, procedureIds }: ParsedUpload,
-  { keptOpen, isInTime }: { readonly keptOpen: readonly string[]; readonly isInTime: () => boolean },
+  {
+    replacedProcedures,
+    isInTime,
+  }: { readonly replacedProcedures: readonly string[]; readonly isInTime: () => boolean },
 ): Promise<void> {
   try {
     if (!isInTime()) throw refusalProblem({ why: 'too_long' })
-    await requireUnlocked(deps.universe, request, [...procedureIds, ...keptOpen], patienceMs)
+    await requireUnlocked(deps.universe, request, [...procedureIds, ...replacedProcedures], universeWaitMs)
   } catch (error) {
     // The universe rejects an expired assertion, so waiting is useless.
     const reported = isInTime() ? error : refusalProblem({ why: 'too_long' })
@@ -123,16 +127,16 @@ async function ownFile(
   { db }: Pick<Parts, 'db'>,
   context: RequestInfo['context'],
   id: string,
-): Promise<OwnFile & { readonly keptOpen: readonly string[] }> {
-  const [file, keptOpen] = await reportLookupFailure(
+): Promise<OwnFile & { readonly replacedProcedures: readonly string[] }> {
+  const [file, replacedProcedures] = await reportLookupFailure(
     async () =>
       await db.read(context, async (tx) =>
-        Promise.all([findOwnFile(tx, id, actorOf(context)), findReplaceable(tx, id)]),
+        Promise.all([findOwnFile(tx, id, actorOf(context)), listReplacedProcedures(tx, id)]),
       ),
   )
   if (file === undefined) throw problem('not_found')
   if (file.isReplaced) throw replacedProblem()
-  return { ...file, keptOpen }
+  return { ...file, replacedProcedures }
 }
 
 function getOnly(receipts: readonly Receipt[]): Receipt {

@@ -54,7 +54,7 @@ export function judgeMultipartHead(
 ): UploadVerdict<{ readonly contentLength?: number }> {
   for (const [header, value] of digestsOf(head)) {
     if (value === undefined) continue
-    const reason = 'is not checked for multipart/form-data: give sha256 in metadata'
+    const reason = 'is not checked for multipart/form-data: send `sha256` in `metadata`'
     return refuse({ why: 'content_digest', header, reason })
   }
   return judgeBodyHead(head, maxFilesAtOnce * maxBytes + besideFilesBytes)

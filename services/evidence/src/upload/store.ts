@@ -1,11 +1,6 @@
 import type { EvidenceDetails, Receipt } from '@postern/contracts'
+import type { Actor } from '../actor.ts'
 import { NoFreeNumberError, type Tx, commitAsynchronously, createNumberSeries, sqlError } from '@postern/tenant-db'
-
-export interface Actor {
-  readonly type: 'api_key' | 'user' | 'operator' | 'connector'
-  readonly id: string
-  readonly label: string
-}
 
 // The verified tenant is part of the key, so tenants cannot block each other.
 const lockBlobText = `
@@ -32,7 +27,7 @@ export interface FileNumber {
   readonly number: string
 }
 
-/** Of the year (UTC). Throws NoFreeNumberError. */
+/** Returns free numbers of the current year (UTC). Throws NoFreeNumberError. */
 export async function allocateNumbers(tx: Tx, count: number): Promise<readonly FileNumber[]> {
   const rows = await tx.query<{ year: number; number: string }>({
     name: 'evidence_take_numbers',
@@ -70,7 +65,7 @@ export async function describeNewFile(tx: Tx): Promise<NewFile> {
     text: newFileText,
     values: [],
   })
-  if (row === undefined) throw new Error('the database described no new file')
+  if (row === undefined) throw new Error('the database returned no new file')
   const { id, received_at: receivedAt, retention_until: retentionUntil } = row
   return { id, receivedAt, retentionUntil }
 }
@@ -149,7 +144,7 @@ export interface OwnFile {
   readonly isDismissed: boolean
 }
 
-// A write-only key learns nothing else.
+// All that a key that only writes may learn.
 const ownFileText = `
   select
     file.id,
@@ -227,22 +222,22 @@ export async function isBlobRecorded(tx: Tx, sha256: string): Promise<boolean> {
 }
 
 export type RecordFailure =
-  | 'no_room'
+  | 'storage_full'
   | 'assertion_refused'
   | 'unavailable'
   | 'replaced'
   | 'too_many_attachments'
   | 'unexpected'
 
-// disk_full, and what quota extensions use.
+// disk_full, and configuration_limit_exceeded of quota extensions.
 const fullDatabaseStates: ReadonlySet<string> = new Set(['53100', '53400'])
 
-/** `unexpected` means a bug. */
+/** Why rows could not be written. `unexpected` means a bug. */
 export function recordFailure(error: unknown): RecordFailure {
   const { kind, sqlState, constraint } = sqlError(error)
   if (constraint === 'file_version_unique') return 'replaced'
   if (constraint === 'attachment_at_most') return 'too_many_attachments'
-  if (sqlState !== undefined && fullDatabaseStates.has(sqlState)) return 'no_room'
+  if (sqlState !== undefined && fullDatabaseStates.has(sqlState)) return 'storage_full'
   switch (kind) {
     case 'assertion':
       return 'assertion_refused'

@@ -1,5 +1,6 @@
 import type { Tx } from '@postern/tenant-db'
-import { type Actor, commitWithoutWaiting } from './store.ts'
+import type { Actor } from '../actor.ts'
+import { commitWithoutWaiting } from './store.ts'
 
 const lockUsageText = `
   insert into evidence.tenant_usage as usage (tenant_id, bytes, files)
@@ -65,18 +66,24 @@ export async function insertReservation(
     text: reserveText,
     values: [bytes, files, uploadId ?? null],
   })
-  if (row === undefined) throw new Error('the usage of the tenant was not counted')
+  if (row === undefined) throw new Error('the tenant has no row of usage')
   return row.id
 }
 
-const countReservedText = `
+const deleteReservationText = `
   delete from evidence.usage_reservation
   where tenant_id = (select tenancy.tenant_id())
     and id = $1`
 
 /** Returns false if the reservation has expired. */
-export async function countReserved(tx: Tx, reservationId: string): Promise<boolean> {
-  return (await tx.execute({ name: 'evidence_count_reserved', text: countReservedText, values: [reservationId] })) === 1
+export async function deleteReservation(tx: Tx, reservationId: string): Promise<boolean> {
+  return (
+    (await tx.execute({
+      name: 'evidence_delete_reservation',
+      text: deleteReservationText,
+      values: [reservationId],
+    })) === 1
+  )
 }
 
 const expireReservationText = `
@@ -93,12 +100,12 @@ const freeText = `
   insert into evidence.usage_reservation (tenant_id, bytes, files, expires_at)
   values ((select tenancy.tenant_id()), $1, 1, '-infinity')`
 
-/** Inserts an expired reservation, which the next upload subtracts, so that no lock is needed. */
-export async function freeFile(tx: Tx, bytes: number): Promise<void> {
+/** Returns the quota of a purged file, without a lock: the next upload subtracts this expired reservation. */
+export async function creditFile(tx: Tx, bytes: number): Promise<void> {
   await tx.execute({ name: 'evidence_free_file', text: freeText, values: [bytes] })
 }
 
-// One statement counts a transferred reservation exactly once.
+// In one statement, so that a transferred reservation counts exactly once.
 const usedQuotaText = `
   select
     coalesce((
@@ -136,10 +143,10 @@ const usedQuotaText = `
         )
     ), 0) as promised`
 
-/** Includes reservations except the named upload's. A reservation lapses after an hour without data. */
+/** Open resumable uploads count, except the named one and those without data for an hour. */
 export async function findUsedQuota(tx: Tx, exceptUploadId: string | undefined): Promise<bigint> {
   const [row] = await tx.query<{ used: string; promised: string }>({
-    name: 'evidence_used_room',
+    name: 'evidence_used_quota',
     text: usedQuotaText,
     values: [exceptUploadId ?? null],
   })
@@ -166,7 +173,7 @@ const lapsingText = `
         and piece.length is null
     )`
 
-/** Undefined if the reservation does not lapse soon. */
+/** Returns the length of an upload whose claim on the quota lapses soon. */
 export async function findLapsing(tx: Tx, id: string, actor: Actor): Promise<number | undefined> {
   const [row] = await tx.query<{ length: string }>({
     name: 'evidence_lapsing',
