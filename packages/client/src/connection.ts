@@ -45,7 +45,7 @@ export interface Request {
 export interface CallInput<N extends OperationName> extends CallOptions {
   readonly params?: Readonly<Record<string, string>>
   readonly query?: QueryOf<N>
-  /** Repeats the query with which this value was read. */
+  /** Sends the query with which this value was read. */
   readonly like?: object
   readonly body?: BodyOf<N>
   readonly headers?: Readonly<Record<string, string>>
@@ -76,7 +76,7 @@ const defaultTimeoutMs = 30_000
 const defaultRetries = 3
 const defaultMaxWaitMs = 60_000
 
-/** For requests that the client has no method for. */
+/** Opens a connection, for requests that the client has no method for. Throws a TypeError if the URL or key is invalid. */
 export function connect(options: ConnectionOptions | AnonymousOptions): Connection {
   const { baseUrl, timeoutMs = defaultTimeoutMs, retries = defaultRetries, maxWaitMs = defaultMaxWaitMs } = options
   const base = URL.parse(baseUrl)
@@ -173,7 +173,7 @@ export function connect(options: ConnectionOptions | AnonymousOptions): Connecti
       const parsed = new URL(url, origin)
       if (parsed.origin !== origin)
         throw new TypeError('the next page is on another origin, which must not get the key')
-      // The gateway may know its path by another name.
+      // Behind a proxy, the gateway may not know the path that the proxy adds.
       const path = parsed.pathname.slice(Math.max(0, parsed.pathname.lastIndexOf('/api/v1/')))
       return `${path}${parsed.search}`
     },
@@ -222,7 +222,7 @@ function contentTypeOf(method: Request['method']): string {
 export function readJson<T>({ headers, text }: ReceivedAnswer): T {
   const value: unknown = text === '' ? undefined : JSON.parse(text)
   rememberEtag(value, headers.get('etag'))
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- not validated, as said above
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- not validated, see above
   return value as T
 }
 

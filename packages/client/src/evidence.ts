@@ -12,7 +12,7 @@ export interface EvidenceUpload extends CallOptions {
   readonly content: Content | ReadableStream<Uint8Array>
   readonly fileName: string
   readonly contentType?: string
-  /** Ids or references. */
+  /** Ids, `ref:` or `ext:` addresses. */
   readonly testProcedures?: readonly string[]
   readonly about?: Omit<QueryOf<'uploadEvidence'>, 'file_name' | 'test_procedure'>
 }

@@ -86,7 +86,7 @@ export interface ActionPlans
 
 export interface RemediationLog {
   list(filter?: QueryOf<'listLog'>, options?: CallOptions): Pages<ItemOf<'listLog'>>
-  /** Returns a signed end of the log. Keep it. */
+  /** Returns a signed checkpoint of the log. Keep it. */
   checkpoint(query?: QueryOf<'getLogCheckpoint'>, options?: CallOptions): Promise<AnswerOf<'getLogCheckpoint'>>
   /** The public keys that verify checkpoints (RFC 7517). */
   keys(options?: CallOptions): Promise<AnswerOf<'logCheckpointKeys'>>

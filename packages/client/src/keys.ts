@@ -42,7 +42,7 @@ export interface Keys extends Readable<ApiKey>, Changeable<ApiKey, BodyOf<'updat
   usage(target: Target, options?: CallOptions): Promise<AnswerOf<'getApiKeyUsage'>>
   /** What a gateway would decide about a request with the key, step by step. Sends nothing. */
   explain(target: Target, request: BodyOf<'explainRequest'>, options?: CallOptions): Promise<AnswerOf<'explainRequest'>>
-  /** The number of keys that need a look, by reason. */
+  /** The number of keys that need attention, by reason. */
   health(options?: CallOptions): Promise<AnswerOf<'getKeyHealth'>>
   /** Reports leaked keys. Those that exist are revoked, in whatever tenant. */
   reportLeak(values: readonly string[], options?: CallOptions): Promise<LeakReceipt>

@@ -16,7 +16,7 @@ export class Pages<T> implements AsyncIterable<T> {
     this.#signal = signal
   }
 
-  /** Once a page was read: send it as `updated_since` the next time. Undefined if the list does not take it. */
+  /** Send it as `updated_since` the next time. Undefined before the first page, and for lists without `updated_since`. */
   get nextUpdatedSince(): string | undefined {
     return this.#nextUpdatedSince
   }

@@ -1,8 +1,8 @@
 import type { ProblemCode, ProblemDocument } from '@postern/contracts'
 
 /**
- * `problem` is the problem document (RFC 9457); responses of proxies have the code `unknown`. Contains neither the key
- * nor the request.
+ * A rejected request, with its problem document (RFC 9457). A response that is not from Postern has the code `unknown`.
+ * Contains neither the key nor the request.
  */
 export class PosternProblem extends Error {
   override readonly name = 'PosternProblem'

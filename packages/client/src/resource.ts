@@ -27,8 +27,8 @@ export interface Changeable<Value, Patch, Answer> {
   /** Throws 412 `precondition_failed` if the resource was changed. With an address, `ifMatch` is required. */
   update(target: Target, patch: Patch, options?: ChangeOptions): Promise<Answer>
   /**
-   * Reads the resource and applies the patch that `change` returns (undefined: none), up to five times if somebody was
-   * faster.
+   * Reads the resource and applies the patch that `change` returns (undefined: none). Starts again if somebody was faster,
+   * five times at most.
    */
   edit(
     address: string,

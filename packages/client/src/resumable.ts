@@ -35,14 +35,20 @@ export async function uploadResumably(
   const state = async (): Promise<State> =>
     readState(await connection.send({ method: 'HEAD', target, headers: version, signal }))
   let at: State = options.resume === undefined ? { offset: 0, receipt: undefined } : await state()
+  let isOffsetKnown = true
   for (let failures = 0; at.receipt === undefined;) {
-    onProgress?.({ id, sent: at.offset, size: content.size })
     const before = at.offset
     try {
-      at = await sendPiece(connection, target, content, at.offset, pieceBytes, signal)
-      // A proxy may drop headers, and asking again would not help.
-      if (at.offset <= before && at.receipt === undefined)
-        throw new TypeError('the response reports no progress and no receipt')
+      if (isOffsetKnown) {
+        onProgress?.({ id, sent: at.offset, size: content.size })
+        at = await sendPiece(connection, target, content, at.offset, pieceBytes, signal)
+        // A proxy may drop headers, and asking again would not help.
+        if (at.offset <= before && at.receipt === undefined)
+          throw new TypeError('the response reports no progress and no receipt')
+      } else {
+        at = await state()
+        isOffsetKnown = true
+      }
     } catch (error) {
       signal?.throwIfAborted()
       if (!isRetryable(error)) throw error
@@ -52,8 +58,8 @@ export async function uploadResumably(
       const waitMs = retryDelayMs(failures, retryAfterSeconds, maxWaitMs)
       if (waitMs === undefined) throw error
       await wait(waitMs, signal)
-      // Ask the API how much of the piece has arrived.
-      at = await state()
+      // The next round asks the API how much of the piece has arrived.
+      isOffsetKnown = false
     }
     if (at.offset > before) failures = 0
   }

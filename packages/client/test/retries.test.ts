@@ -173,6 +173,22 @@ describe('a request is retried', () => {
     expect(seen.map(({ body }) => body)).toEqual(['{"severity":"low"}', '{"severity":"low"}'])
   })
 
+  test('for the offset of a resumable upload while the service is unavailable', async () => {
+    const unavailable = refuse(503, 'service_unavailable', '0')
+    const receipt = `e30.${Buffer.from('{"id":"1"}').toString('base64url')}.c2ln`
+    steps = [
+      (response) => response.writeHead(201, { location: `${baseUrl}/api/v1/evidence/uploads/1` }).end(),
+      unavailable,
+      unavailable,
+      (response) => response.writeHead(200, { 'upload-offset': '0' }).end(),
+      (response) => response.writeHead(204, { 'upload-offset': '4', 'postern-receipt': receipt }).end(),
+    ]
+    const content = new Blob(['fuzz'])
+    const uploaded = await client({ retries: 0 }).evidence.uploadResumably({ content, fileName: 'a.txt' })
+    expect(uploaded).toEqual({ id: '1', jws: receipt })
+    expect(seen.map(({ method }) => method)).toEqual(['POST', 'PATCH', 'HEAD', 'HEAD', 'PATCH'])
+  })
+
   test('if a page of a list or of the change feed breaks off', async () => {
     steps = [brokenOff, (response) => response.end('[]')]
     expect(await client().findings.list().all()).toEqual([])
