@@ -42,7 +42,7 @@ describe('docs/reference/messages.md', () => {
       'services/keys/src/api-key/routes.ts',
       'The key is revoked and cannot be changed. Create a new key. (`conflict`)',
     ],
-    ['a template with its value', 'packages/cli/src/commands/connectors.ts', 'the run failed: {reason}'],
+    ['a template with its value', 'packages/cli/src/commands/show-run.ts', 'the run failed: {reason}'],
     [
       'a text between tags',
       'services/console/web/src/shell/not-found-page.tsx',

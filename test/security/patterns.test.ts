@@ -32,7 +32,7 @@ function documented(node: unknown, found = new Map<string, Pattern>()): Pattern[
 
 /** Patterns that are slower than linear, and why no untrusted long text reaches them. */
 const onShortTexts: Readonly<Record<string, string>> = {
-  'packages/cli/src/keys-service.ts <([^>]*)>; rel="next"': 'a response of the keys service, only for the operator',
+  'packages/cli/src/operator-service.ts <([^>]*)>; rel="next"': 'a response of the keys service, only for the operator',
   'packages/client/src/connection.ts =+$': 'text that the client has encoded itself',
   'packages/client/src/pages.ts <([^>]*)>((?:\\s*;\\s*[^,;"]+(?:"[^"]*")?)*)': 'a header that the gateway has answered',
   'packages/contracts/src/findings/poam.ts ^\\S+@\\S+$': 'addresses in an answer, which were short when they came in',

@@ -3,7 +3,7 @@ import { type ExitCode, exitCodes } from './exit-code.ts'
 
 /** A line for people, a document for scripts and an exit code. Contains no secret. */
 export class CliError extends Error {
-  override readonly name = 'Failure'
+  override readonly name = 'CliError'
   readonly exitCode: ExitCode
   /** The server's problem document, or one with the command's own `code` and `detail`. */
   readonly document: Readonly<Record<string, unknown>>
@@ -35,9 +35,13 @@ export function failedError(line: string, cause: unknown): CliError {
   return createError(exitCodes.unexpected, 'failed', line, cause)
 }
 
-/** A verification, run or test did not succeed. `members` extend the document and may set its `code`. */
-export function unsuccessfulError(line: string, members: Readonly<Record<string, unknown>>): CliError {
-  return new CliError(exitCodes.refused, line, { code: 'log_contradicted', detail: line, ...members })
+/** A verification, run or test did not succeed. `members` extend the document. */
+export function unsuccessfulError(
+  code: string,
+  line: string,
+  members: Readonly<Record<string, unknown>> = {},
+): CliError {
+  return new CliError(exitCodes.refused, line, { code, detail: line, ...members })
 }
 
 /** Adds the id of the watched run, which continues on the server. */
@@ -62,9 +66,9 @@ function exitCodeOf({ status }: ProblemDocument): ExitCode {
 
 function lineOf({ code, title, detail, errors = [], instance }: ProblemDocument): string {
   if (code === 'unsigned_request') {
-    return `the keys service does not accept the signature. Check POSTERN_OPERATOR_CREDENTIAL or POSTERN_SIGNING_OPERATOR, and the clock (request ${instance})`
+    return `the service does not accept the signature. Check POSTERN_OPERATOR_CREDENTIAL or POSTERN_SIGNING_OPERATOR, and the clock (request ${instance})`
   }
-  // A line has no `errors` member.
+  // The reader of a line does not see `errors`.
   const said = (detail ?? '').replace(/ [0-9]+ more errors? (?:is|are) in `errors`\.$/, '')
   const faults = errors.filter((fault) => !includesError(fault, said)).map(faultLine)
   const text = said === '' ? title : said
@@ -82,7 +86,7 @@ function faultLine({ parameter, pointer, detail }: Fault): string {
   return place === undefined ? detail : `${place} ${detail}`
 }
 
-/** Rejects words that an option does not have. */
+/** Throws unless the option allows all of the words. */
 export function assertWords(option: string, given: readonly string[], allowed: readonly string[]): void {
   if (given.every((word) => allowed.includes(word))) return
   throw usageError(`${option} must be one of ${allowed.join(', ')}`)

@@ -3,7 +3,7 @@ import { createServer as createHttpsServer } from 'node:https'
 import { type AddressInfo, type Server, createServer } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { generate } from 'selfsigned'
-import { withGateway } from './commands/connectors.ts'
+import { withGateway } from './gateway.ts'
 import { describeConnectionFailure, isBeforeRequest } from './connection-failure.ts'
 
 const servers: Server[] = []

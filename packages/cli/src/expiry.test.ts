@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { parseExpiry } from './expiry.ts'
+import { parseEnd, parseExpiry, parseStart } from './expiry.ts'
 
 describe('--expires', () => {
   test.each([
@@ -33,4 +33,18 @@ describe('--expires', () => {
       expect(parseExpiry(text)).toEqual({ expires_in: 'custom', expires_at: text })
     },
   )
+})
+
+describe('the time of an option', () => {
+  test('is the first or the last second of a date in UTC', () => {
+    expect(parseStart('2028-02-29', '--since')).toBe('2028-02-29T00:00:00Z')
+    expect(parseEnd('2028-02-29')).toBe('2028-02-29T23:59:59Z')
+  })
+
+  test.each(['30d', '2027-02-29', 'yesterday'])('is refused as %j, with the second that a date would mean', (text) => {
+    expect(() => parseStart(text, '--since')).toThrow(
+      '--since must be a date such as 2027-06-30 (its first second in UTC)',
+    )
+    expect(() => parseEnd(text)).toThrow('--expires must be a date such as 2027-06-30 (its last second in UTC)')
+  })
 })

@@ -14,19 +14,30 @@ const datePattern = /^\d{4}-\d{2}-\d{2}$/
 export function parseExpiry(text: string): ExpiryInput {
   if (text === '30d' || text === '90d' || text === '1y') return { expires_in: text }
   if (isDate(text)) return { expires_in: 'custom', expires_at: `${text}T23:59:59Z` }
-  if (timestampPattern.test(text) && isDate(text.slice(0, 10)) && !Number.isNaN(Date.parse(text))) {
-    return { expires_in: 'custom', expires_at: text }
-  }
+  if (isTimestamp(text)) return { expires_in: 'custom', expires_at: text }
   throw usageError(
     '--expires must be 30d, 90d, 1y, a date such as 2027-06-30 (its last second in UTC), or an RFC 3339 time such as 2027-06-30T18:00:00+02:00',
   )
 }
 
-/** Parses a time that is no lifetime. */
+/** Parses an RFC 3339 time, or a date as the last second of its day in UTC. */
 export function parseEnd(text: string, option = '--expires'): string {
-  const expiry = ['30d', '90d', '1y'].includes(text) ? undefined : parseExpiry(text)
-  if (expiry?.expires_in === 'custom') return expiry.expires_at
-  throw usageError(`${option} must be a date such as 2027-06-30 (its last second in UTC), or an RFC 3339 time`)
+  return parseTime(text, option, 'last')
+}
+
+/** Parses an RFC 3339 time, or a date as the first second of its day in UTC. */
+export function parseStart(text: string, option: string): string {
+  return parseTime(text, option, 'first')
+}
+
+function parseTime(text: string, option: string, second: 'first' | 'last'): string {
+  if (isDate(text)) return `${text}T${second === 'first' ? '00:00:00' : '23:59:59'}Z`
+  if (isTimestamp(text)) return text
+  throw usageError(`${option} must be a date such as 2027-06-30 (its ${second} second in UTC), or an RFC 3339 time`)
+}
+
+function isTimestamp(text: string): boolean {
+  return timestampPattern.test(text) && isDate(text.slice(0, 10)) && !Number.isNaN(Date.parse(text))
 }
 
 /** JavaScript reads 30 February as 2 March. */

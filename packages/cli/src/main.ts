@@ -7,8 +7,7 @@ const home = process.env['POSTERN_HOME'] ?? join(import.meta.dirname, '..', '..'
 if (existsSync(home)) enableCompileCache(join(home, 'cache', 'node'))
 
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  // `postern keys list
-  // head` closes the output early.
+  // A pipe such as `postern keys list | head` closes the output early.
   if (error.code === 'EPIPE') process.exit()
   const why = `the output cannot be written (${error.code ?? 'unknown'}). The command may have succeeded. If it created a key, revoke the key, because its value is lost`
   process.stderr.write(`postern: ${why}\n`)

@@ -76,7 +76,9 @@ async function byCallback(
     note(`the client must allow the redirect address ${callback}`)
     note(`open ${url.href}`)
     const timeout = AbortSignal.timeout(timeoutMs)
-    timeout.addEventListener('abort', () => arrived.reject(new Error('nobody signed in within five minutes')))
+    timeout.addEventListener('abort', () =>
+      arrived.reject(new Error(`nobody signed in within ${timeoutMs / 60_000} minutes`)),
+    )
     return await openid.authorizationCodeGrant(client, await arrived.promise, {
       expectedState: state,
       expectedNonce: nonce,

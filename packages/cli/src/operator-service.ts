@@ -5,37 +5,41 @@ import { describeConnectionFailure, isBeforeRequest } from './connection-failure
 import { rejectedByServerError, unavailableError, unexpectedError } from './cli-error.ts'
 import type { Settings } from './settings.ts'
 
-export interface KeysRequest {
+export interface OperatorRequest {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   readonly target: string
   /** Absent for requests of the platform. */
   readonly tenantId?: string
   readonly body?: unknown
   readonly ifMatch?: string
-  /** Whether repeating the command is safe. */
+  /** What to do if no response arrives, such as to repeat the command. */
   readonly noResponseAdvice?: string
 }
 
-interface KeysAnswer {
+interface OperatorAnswer {
   readonly body: unknown
   readonly next: string | undefined
   readonly etag?: string | undefined
 }
 
-export interface KeysService {
-  /** Throws a Failure. Never retries. */
-  call(request: KeysRequest): Promise<KeysAnswer>
+export interface OperatorService {
+  /** Throws a CliError. Never retries. */
+  call(request: OperatorRequest): Promise<OperatorAnswer>
   close(): void
 }
 
-/** A revoke waits a few seconds for every gateway. */
+/** A revocation waits a few seconds for every gateway. */
 const answerTimeoutMs = 30_000
 
-/** Signs every request (RFC 9421) as the operator. */
-export function openKeysService({ keysUrl, signing, signer, assertions }: Settings): KeysService {
+/** Sends requests to the keys or the sync service, each signed (RFC 9421) as the operator. */
+export function openOperatorService(
+  { signing, signer, assertions }: Pick<Settings, 'signing' | 'signer' | 'assertions'>,
+  { name, url }: { readonly name: 'keys' | 'sync'; readonly url: URL },
+): OperatorService {
+  const service = `the ${name} service`
   const { send, close } = createServiceClient({
-    service: 'The keys service',
-    baseUrl: keysUrl.href,
+    service,
+    baseUrl: url.href,
     keyName: signer,
     ring: signing,
     timeoutMs: answerTimeoutMs,
@@ -48,7 +52,7 @@ export function openKeysService({ keysUrl, signing, signer, assertions }: Settin
       const headers = { accept: 'application/json', ...(ifMatch === undefined ? {} : { 'if-match': ifMatch }) }
       const answer = await send({ method, target, caller, assertion, headers, body: content }).catch(
         (error: unknown) => {
-          throw unreachableError(error, keysUrl, noResponseAdvice)
+          throw unreachableError(error, { service, url, noResponseAdvice })
         },
       )
       const { status, json: body } = answer
@@ -57,19 +61,24 @@ export function openKeysService({ keysUrl, signing, signer, assertions }: Settin
       const problem = problemSchema.safeParse(body)
       if (problem.success && answer.headers['content-type']?.startsWith(problemMediaType))
         throw rejectedByServerError(problem.data)
-      throw unexpectedError(
-        `${keysUrl.origin} returned ${status} without a problem document. Check that it is the keys service`,
-      )
+      throw unexpectedError(`${url.origin} returned ${status} without a problem document. Check that it is ${service}`)
     },
     close: () => void close(),
   }
 }
 
-function unreachableError(error: unknown, url: URL, noResponseAdvice: string | undefined): Error {
+function unreachableError(
+  error: unknown,
+  {
+    service,
+    url,
+    noResponseAdvice,
+  }: { readonly service: string; readonly url: URL; readonly noResponseAdvice: string | undefined },
+): Error {
   if (isBeforeRequest(error)) return unavailableError(describeConnectionFailure(error, url), error)
   const text =
     error instanceof NoAnswerError && error.isTimeout
-      ? `the keys service at ${url.origin} did not respond within ${answerTimeoutMs / 1000} s`
+      ? `${service} at ${url.origin} did not respond within ${answerTimeoutMs / 1000} s`
       : describeConnectionFailure(error, url)
   return unavailableError(noResponseAdvice === undefined ? text : `${text}. ${noResponseAdvice}`, error)
 }

@@ -221,7 +221,7 @@ const installationCommands = async () => await import('./commands/installation.t
 const operatorCommands = async () => await import('./commands/operators.ts')
 const tenantCommands = async () => await import('./commands/tenants.ts')
 
-/** The maximum of the keys service, per minute. */
+/** A minute; the maximum of the keys service. */
 const parseRequests = wholeNumberTo(1_000_000_000)
 const parsePort = wholeNumberTo(65_535)
 

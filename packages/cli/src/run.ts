@@ -29,7 +29,7 @@ export async function run(args: readonly string[], env: Environment, output: Out
     return exitCodes.ok
   } catch (error) {
     if (error instanceof CommanderError && isHelp(error)) return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage
-    const failure = failureOf(error)
+    const failure = toCliError(error)
     const line = args.includes('--json')
       ? printableJson(JSON.stringify(failure.document))
       : `postern: ${printable(joinLines(failure.message))}`
@@ -51,7 +51,7 @@ function isHelp({ code }: CommanderError): boolean {
   return code === 'commander.helpDisplayed' || code === 'commander.help'
 }
 
-function failureOf(error: unknown): CliError {
+function toCliError(error: unknown): CliError {
   if (error instanceof CliError) return error
   if (error instanceof CommanderError) return usageError(`${error.message.replace(/^error: /, '')} (see --help)`)
   return unexpectedError(error instanceof Error ? error.message : String(error), error)

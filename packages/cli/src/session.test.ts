@@ -1,6 +1,6 @@
 import { apiKeyEventSchema } from '@postern/contracts'
 import { describe, expect, test } from 'vitest'
-import type { KeysService } from './keys-service.ts'
+import type { OperatorService } from './operator-service.ts'
 import { listAll } from './session.ts'
 
 const event = (id: string) => ({
@@ -14,9 +14,9 @@ const event = (id: string) => ({
 const [first, second, third] = [1, 2, 3].map((digit) => event(`019a9c1e-7d3b-7cc2-9a55-0d7d2c9be00${digit}`))
 
 /** A service whose list has two pages, and the targets that it was asked for. */
-function pagedService(): { service: KeysService; asked: string[] } {
+function pagedService(): { service: OperatorService; asked: string[] } {
   const asked: string[] = []
-  const service: KeysService = {
+  const service: OperatorService = {
     call: async ({ target }) => {
       asked.push(target)
       if (target.includes('cursor=two')) return { body: [third], next: undefined }
@@ -44,7 +44,7 @@ describe('a list', () => {
   })
 
   test('that does not match the contract is not printed', async () => {
-    const service: KeysService = {
+    const service: OperatorService = {
       call: async () => ({ body: [{ id: 'x' }], next: undefined }),
       close: () => undefined,
     }

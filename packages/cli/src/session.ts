@@ -1,7 +1,7 @@
-import { type KeysRequest, type KeysService, openKeysService } from './keys-service.ts'
+import { type OperatorRequest, type OperatorService, openOperatorService } from './operator-service.ts'
 import { unexpectedError } from './cli-error.ts'
 import { printableJson } from './printable.ts'
-import { type Environment, readSettings } from './settings.ts'
+import { type Environment, readSettings, readSyncUrl } from './settings.ts'
 
 export interface CommandContext {
   readonly env: Environment
@@ -16,8 +16,17 @@ export interface OutputOptions {
   readonly json?: true
 }
 
-export async function withKeysService<T>(env: Environment, work: (service: KeysService) => Promise<T>): Promise<T> {
-  const service = openKeysService(await readSettings(env))
+export async function withKeysService<T>(env: Environment, work: (service: OperatorService) => Promise<T>): Promise<T> {
+  const settings = await readSettings(env)
+  return await withService(openOperatorService(settings, { name: 'keys', url: settings.keysUrl }), work)
+}
+
+export async function withSyncService<T>(env: Environment, work: (service: OperatorService) => Promise<T>): Promise<T> {
+  const url = await readSyncUrl(env)
+  return await withService(openOperatorService(await readSettings(env), { name: 'sync', url }), work)
+}
+
+async function withService<T>(service: OperatorService, work: (service: OperatorService) => Promise<T>): Promise<T> {
   try {
     return await work(service)
   } finally {
@@ -29,17 +38,17 @@ interface Schema<T> {
   safeParse(value: unknown): { readonly success: true; readonly data: T } | { readonly success: false }
 }
 
-/** Throws a Failure. */
+/** Throws a CliError for an answer that does not match the contract. */
 export function parseAnswer<T>(schema: Schema<T>, body: unknown): T {
   const parsed = schema.safeParse(body)
   if (parsed.success) return parsed.data
-  throw unexpectedError('the keys service returned a response that this version of the command does not understand')
+  throw unexpectedError('the service returned a response that this version of the command does not understand')
 }
 
 /** Reads pages until the end or `limit` resources. */
 export async function listAll<T>(
-  service: KeysService,
-  request: Omit<KeysRequest, 'method' | 'target' | 'body'>,
+  service: OperatorService,
+  request: Omit<OperatorRequest, 'method' | 'target' | 'body'>,
   list: {
     readonly path: string
     readonly query: URLSearchParams

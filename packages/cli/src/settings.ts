@@ -20,7 +20,7 @@ const repositoryRoot = join(import.meta.dirname, '..', '..', '..')
 
 /**
  * Reads each setting from its variable, the file that NAME_FILE names, or the files of `npm start` in POSTERN_HOME.
- * Throws a Failure without the value.
+ * Throws a CliError without the value.
  */
 export async function readSettings(env: Environment): Promise<Settings> {
   const home = homeOf(env)

@@ -16,8 +16,8 @@ const packedForms: readonly (readonly [head: readonly number[], form: string])[]
 ]
 
 /**
- * Yields lines of UTF-8 or UTF-16, plain or gzip; `node:readline` would also split at U+2028. Throws a usage failure
- * that names the file.
+ * Yields lines of UTF-8 or UTF-16, plain or gzip; `node:readline` would also split at U+2028. Throws a CliError that names
+ * the file.
  */
 export async function* readLines(path: string): AsyncGenerator<string> {
   let rest = ''

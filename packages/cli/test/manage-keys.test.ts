@@ -303,7 +303,7 @@ test('keys right-size removes the scopes that a key did not need in 30 days', as
   const { id } = await createKey('--scope', 'read:universe')
   const young = await postern(['keys', 'right-size', id])
   expect(young).toMatchObject({ code: 0, stderr: '' })
-  expect(young.stdout).toMatch(/^It used 0 of the \d+ routes that it can call since \S+ \S+\. After 30 days, /)
+  expect(young.stdout).toMatch(/^The key used 0 of the \d+ routes that it can call, since \S+ \S+\. After 30 days, /)
   expect((await show(id)).scopes).toEqual(['read:findings', 'read:universe'])
   await ageKey(stack.database, id, { days: 31, routes: ['findings.list'] })
   // Until the first housekeeping, the database does not know which scopes open a route.
@@ -314,7 +314,7 @@ test('keys right-size removes the scopes that a key did not need in 30 days', as
     { timeout: 60_000, interval: 500 },
   )
   const done = await postern(['keys', 'right-size', id])
-  expect(done.stdout).toContain('Its scopes: read:findings\n')
+  expect(done.stdout).toContain('Scopes of the key: read:findings\n')
   expect((await show(id)).scopes).toEqual(['read:findings'])
   expect((await postern(['keys', 'right-size', id])).stdout).toContain('It needed every scope.')
 })

@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
 import { createdWebhookSchema, webhookDeliverySchema, webhookSchema } from '@postern/contracts'
 import { type TestStack, startTestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -14,11 +16,16 @@ beforeAll(async () => {
 afterAll(async () => await stack.stop())
 
 async function postern(...args: string[]) {
+  return await posternWith({}, ...args)
+}
+
+async function posternWith(settings: Record<string, string>, ...args: string[]) {
   const said = { out: '', err: '' }
   const env = {
     POSTERN_HOME: stack.home,
     POSTERN_KEYS_URL: stack.serviceUrl('keys'),
     POSTERN_SYNC_URL: stack.serviceUrl('sync'),
+    ...settings,
   }
   const code = await run(['webhooks', ...args, '--tenant', tenant.id], env, {
     out: (text) => void (said.out += text),
@@ -64,6 +71,17 @@ test('an operator sets up an endpoint, tests it, replaces its secret, and delete
   expect((await postern('enable', id)).out).toMatch(/state +enabled/)
   expect(await postern('delete', id)).toMatchObject({ code: 0, out: expect.stringContaining('is deleted') })
   expect(JSON.parse((await postern('list', '--json')).out)).toEqual([])
+})
+
+test('an answer that is not from the sync service is reported with its name', async () => {
+  const other = createServer((_request, response) => response.end('hello'))
+  await once(other.listen(0, '127.0.0.1'), 'listening')
+  const address = other.address()
+  const port = typeof address === 'object' ? address?.port : undefined
+  const { code, err } = await posternWith({ POSTERN_SYNC_URL: `http://127.0.0.1:${port}` }, 'list')
+  other.close()
+  expect(code).not.toBe(0)
+  expect(err).not.toContain('keys service')
 })
 
 test('an unknown type, a missing file and a private address are refused', async () => {

@@ -228,6 +228,7 @@ describe('connectors, through the gateway', () => {
         const { code, out, err } = await postern('connectors', command, 'staff', '--file', file, ...watch, ...more)
         expect(code).not.toBe(0)
         expect((out + err).replaceAll('\n', '')).not.toMatch(/\p{Cc}/u)
+        if (command === 'test' && more.length > 0) expect(JSON.parse(err)).toMatchObject({ code: 'rows_invalid' })
       }
     }
   })
@@ -279,5 +280,6 @@ describe('connectors, through the gateway', () => {
     })
     const told = await postern(...rewrap, '--json')
     expect(JSON.parse(told.out)).toMatchObject({ rewrapped: 0, unreadable: [{ name: 'token' }] })
+    expect(JSON.parse(told.err)).toMatchObject({ code: 'secrets_unreadable', unreadable: [{ name: 'token' }] })
   })
 })

@@ -1,9 +1,9 @@
 import { type AuditEvent, auditEventSchema, listAuditEventsQuery } from '@postern/contracts'
 import { setTimeout as wait } from 'node:timers/promises'
 import { exitCodes } from '../exit-code.ts'
-import { parseEnd } from '../expiry.ts'
+import { parseStart } from '../expiry.ts'
 import { CliError, usageError } from '../cli-error.ts'
-import type { KeysService } from '../keys-service.ts'
+import type { OperatorService } from '../operator-service.ts'
 import { printableJson } from '../printable.ts'
 import {
   type CommandContext,
@@ -18,7 +18,7 @@ import { findTenant } from './tenants.ts'
 
 const path = '/api/v1/audit-events'
 const pageSize = 1000
-const everyMs = 2_000
+const pollMs = 2_000
 
 interface AuditOptions extends OutputOptions {
   readonly tenant: string
@@ -36,8 +36,7 @@ export async function listAudit(
   const query = queryOf(options)
   for (const name of ['since', 'until'] as const) {
     const given = options[name]
-    if (given !== undefined)
-      query.set(name, parseEnd(/^\d{4}-\d{2}-\d{2}$/.test(given) ? `${given}T00:00:00Z` : given, `--${name}`))
+    if (given !== undefined) query.set(name, parseStart(given, `--${name}`))
   }
   const events = await withKeysService(context.env, async (service) => {
     const { id: tenantId } = await findTenant(service, options.tenant)
@@ -75,21 +74,21 @@ export async function tailAudit(
     await withKeysService(context.env, async (service) => {
       const { id: tenantId } = await findTenant(service, options.tenant)
       let after = options.since
-      let isAway = false
+      let isUnavailable = false
       while (!stop.signal.aborted) {
         try {
           const events = await readPage(service, tenantId, options, after)
-          isAway = false
+          isUnavailable = false
           for (const event of events) context.print(printableJson(JSON.stringify(event)))
           after = events.at(-1)?.position ?? after
           if (events.length === pageSize) continue
         } catch (error) {
           if (!options.follow || !(error instanceof CliError) || error.exitCode !== exitCodes.unavailable) throw error
-          if (!isAway) context.note?.(`postern: ${error.message}. Trying again`)
-          isAway = true
+          if (!isUnavailable) context.note?.(`postern: ${error.message}. Trying again`)
+          isUnavailable = true
         }
         if (!options.follow) return
-        await wait(everyMs, undefined, { signal: stop.signal }).catch(() => undefined)
+        await wait(pollMs, undefined, { signal: stop.signal }).catch(() => undefined)
       }
     })
   } finally {
@@ -100,7 +99,7 @@ export async function tailAudit(
 const stopSignals = ['SIGINT', 'SIGTERM'] as const
 
 async function readPage(
-  service: KeysService,
+  service: OperatorService,
   tenantId: string,
   options: AuditOptions,
   after: string | undefined,

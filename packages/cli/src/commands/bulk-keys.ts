@@ -12,6 +12,7 @@ import { type OwnerOptions, parseOwner } from '../owner.ts'
 import { type CommandContext, type OutputOptions, parseAnswer, printJson, withKeysService } from '../session.ts'
 import { moment, formatTable } from '../table.ts'
 import { keysPath as path } from './find-key.ts'
+import { formatEnforcement } from './format-key.ts'
 import { findTenant } from './tenants.ts'
 
 const bulkActions = ['revoke', 'shorten', 'reassign', 'relabel'] as const
@@ -117,10 +118,6 @@ function formatReceipt({ id, changed, keys, enforcement }: BulkReceipt): string 
     key.changed ? 'changed' : 'unchanged',
     key.enforced_at ?? '-',
   ])
-  const proof =
-    enforcement === null
-      ? ''
-      : ` (gateways: ${enforcement.gateways}, confirmed: ${enforcement.confirmed}, fenced: ${enforcement.fenced})`
-  const sheetRows = formatTable(['ID', 'LABEL', 'KEY', 'STATE', 'RESULT', 'ENFORCED'], rows)
-  return `${sheetRows}\n\nReceipt ${id}: ${changed} of ${keys.length} keys changed${proof}`
+  const table = formatTable(['ID', 'LABEL', 'KEY', 'STATE', 'RESULT', 'ENFORCED'], rows)
+  return `${table}\n\nReceipt ${id}: ${changed} of ${keys.length} keys changed${formatEnforcement(enforcement)}`
 }

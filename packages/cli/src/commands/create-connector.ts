@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { type Connector, createConnectorBodySchema, wordsOf } from '@postern/contracts'
 import { usageError } from '../cli-error.ts'
+import { withGateway } from '../gateway.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
 import { moment, formatSheet } from '../table.ts'
-import { withGateway } from './connectors.ts'
 
 export interface CreateOptions extends OutputOptions {
   readonly type: string

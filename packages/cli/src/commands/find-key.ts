@@ -1,7 +1,8 @@
-import { type ApiKey, apiKeySchema, keyValuePattern } from '@postern/contracts'
+import { type ApiKey, apiKeySchema } from '@postern/contracts'
 import { exitCodes } from '../exit-code.ts'
 import { CliError, notFoundError, usageError } from '../cli-error.ts'
-import type { KeysService } from '../keys-service.ts'
+import { readKeyValues } from '../key-values.ts'
+import type { OperatorService } from '../operator-service.ts'
 import { type CommandContext, type OutputOptions, parseAnswer, printJson, withKeysService } from '../session.ts'
 import { formatKey } from './format-key.ts'
 import { allTenants, findTenant } from './tenants.ts'
@@ -13,23 +14,10 @@ export interface KeyOptions extends OutputOptions {
   readonly tenant?: string
 }
 
-const everyKey = new RegExp(keyValuePattern, 'g')
-
-/** Finds a key by its value on standard input, because shells and process lists keep command lines. */
+/** Finds a key by its value on standard input. */
 export async function findKeyByValue(context: CommandContext, source: string, options: KeyOptions): Promise<void> {
-  // Never show the argument: it may be a key.
-  if (source !== '-')
-    throw usageError('keys find reads the key from standard input: use `keys find -`, paste the key and press Ctrl-D')
-  if (context.readInput === undefined) throw usageError('standard input cannot be read')
-  const values = new Set((await context.readInput()).match(everyKey))
-  const [value] = values
-  if (value === undefined || values.size > 1) {
-    throw usageError(
-      value === undefined
-        ? 'standard input contains no whole key: a key is postern_ and 49 letters and digits'
-        : `standard input contains ${values.size} keys: pass one at a time`,
-    )
-  }
+  const [value, ...others] = await readKeyValues(context, source, 'keys find')
+  if (others.length > 0) throw usageError(`standard input contains ${others.length + 1} keys: pass one at a time`)
   const key = await withKeysService(context.env, async (service) => {
     const found = await searchTenants(service, options.tenant, async (tenantId) => {
       const { body } = await service.call({
@@ -55,7 +43,11 @@ interface FoundKey {
 }
 
 /** A request acts for one tenant, so this may search each tenant. */
-export async function findKey(service: KeysService, id: string, tenantAddress: string | undefined): Promise<FoundKey> {
+export async function findKey(
+  service: OperatorService,
+  id: string,
+  tenantAddress: string | undefined,
+): Promise<FoundKey> {
   // Never show the value: it may be a key.
   if (!uuidPattern.test(id)) throw usageError('the id of a key must be a UUID; `keys list` shows it')
   const found = await searchTenants(service, tenantAddress, async (tenantId) => {
@@ -67,7 +59,7 @@ export async function findKey(service: KeysService, id: string, tenantAddress: s
 
 /** Asks for one tenant, or for all, until an answer is not 404. */
 async function searchTenants<T>(
-  service: KeysService,
+  service: OperatorService,
   tenantAddress: string | undefined,
   lookUp: (tenantId: string) => Promise<T>,
 ): Promise<T | undefined> {

@@ -1,4 +1,4 @@
-import type { ApiKey } from '@postern/contracts'
+import type { ApiKey, Enforcement } from '@postern/contracts'
 import { moment, formatSheet } from '../table.ts'
 
 export function formatKey(key: ApiKey): string {
@@ -31,4 +31,11 @@ function formatOwner(owner: ApiKey['owner']): string {
   if (owner === null) return '-'
   const left = owner.left_at === null ? '' : `, left ${moment(owner.left_at)}`
   return `${owner.name} (${owner.contact ?? owner.id ?? '-'}${left})`
+}
+
+/** Returns a suffix that says which gateways enforce a change. */
+export function formatEnforcement(enforcement: Enforcement | null): string {
+  if (enforcement === null) return ''
+  const { gateways, confirmed, fenced } = enforcement
+  return ` (gateways: ${gateways}, confirmed: ${confirmed}, fenced: ${fenced})`
 }

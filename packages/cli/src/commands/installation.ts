@@ -151,7 +151,6 @@ async function readUrl(env: Environment, name: string): Promise<GivenUrl | undef
   }
 }
 
-/** Messages of pg and tenant-db contain no password. */
 const missingRight =
   '. Give the role of POSTERN_SUPERUSER_URL the rights CREATEROLE and CREATEDB, or let somebody else run what `postern migrate --print-roles` prints'
 
@@ -163,6 +162,7 @@ function isPermissionDenied(error: unknown): boolean {
   return false
 }
 
+/** The message of an error and its causes. Those of pg and tenant-db contain no password. */
 function messages(error: unknown): string {
   const texts: string[] = []
   for (let cause = error; cause instanceof Error; cause = cause.cause) texts.push(cause.message)

@@ -1,5 +1,5 @@
 import { type ApiKey, type ApiKeyUsage, apiKeyEventSchema, apiKeySchema, apiKeyUsageSchema } from '@postern/contracts'
-import type { KeysService } from '../keys-service.ts'
+import type { OperatorService } from '../operator-service.ts'
 import { parseAnswer } from '../session.ts'
 import { moment, formatTable } from '../table.ts'
 import { keysPath } from './find-key.ts'
@@ -16,7 +16,7 @@ interface KeyTraffic {
 
 /** Returns a key and the one that replaces it, with the traffic of both; undefined unless both work. */
 export async function findRotation(
-  service: KeysService,
+  service: OperatorService,
   { key, tenantId }: { readonly key: ApiKey; readonly tenantId: string },
 ): Promise<RotatedPair | undefined> {
   if (key.state !== 'active') return undefined
@@ -35,9 +35,9 @@ export function formatRotation({ old, successor }: RotatedPair): string {
   return formatTable(['ROTATION', 'ID', 'LAST USED', 'EXPIRES', 'ACCEPTED IN 30 DAYS', 'REFUSED'], rows)
 }
 
-/** Among the newest 200 events, as a key has one active successor at most. */
+/** Looks at the newest 200 events: a key has one active successor at most. */
 async function findSuccessorId(
-  service: KeysService,
+  service: OperatorService,
   { key, tenantId }: { readonly key: ApiKey; readonly tenantId: string },
 ): Promise<string | undefined> {
   const { body } = await service.call({ method: 'GET', target: `${keysPath}/${key.id}/events?limit=200`, tenantId })
@@ -49,7 +49,7 @@ async function findSuccessorId(
 }
 
 async function readTraffic(
-  service: KeysService,
+  service: OperatorService,
   { id, tenantId }: { readonly id: string; readonly tenantId: string },
 ): Promise<KeyTraffic> {
   const [{ body: key }, { body: usage }] = await Promise.all([

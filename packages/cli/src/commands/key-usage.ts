@@ -32,11 +32,11 @@ export async function rightSizeKey(context: CommandContext, id: string, options:
     return { key: parseAnswer(apiKeySchema, changed), size }
   })
   if (options.json) printJson(context, result.key)
-  else context.print(`${formatSize(result.size)}\n\nIts scopes: ${result.key.scopes.join(' ')}`)
+  else context.print(`${formatSize(result.size)}\n\nScopes of the key: ${result.key.scopes.join(' ')}`)
 }
 
 function formatSize(size: ApiKeyUsage['right_sizing']): string {
-  const used = `It used ${size.routes_used} of the ${size.routes_callable} routes that it can call since ${moment(size.counted_from)}.`
+  const used = `The key used ${size.routes_used} of the ${size.routes_callable} routes that it can call, since ${moment(size.counted_from)}.`
   if (!size.complete) return `${used} After 30 days, scopes that it does not need are listed.`
   const { unneeded_scopes: unneeded } = size
   return `${used} ${unneeded.length === 0 ? 'It needed every scope.' : `Not needed: ${unneeded.join(' ')}.`}`
@@ -68,7 +68,7 @@ function formatUsage({
     moment(at),
   ])
   if (reasons.length > 0) parts.push(formatTable(['REASON', 'ROUTE', 'REFUSED', 'LAST'], reasons))
-  if (other > 0) parts.push(`Without address and route, because too many were refused on one day: ${other}.`)
+  if (other > 0) parts.push(`${other} more refusals have no address and route, because there were too many on one day.`)
   const rows = last.map(({ at, code, method, route, address, request_id: request }) => [
     moment(at),
     code,

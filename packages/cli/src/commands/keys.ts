@@ -23,7 +23,7 @@ import {
 } from '../session.ts'
 import { moment, formatTable } from '../table.ts'
 import { type KeyOptions, findKey, keysPath as path } from './find-key.ts'
-import { formatKey } from './format-key.ts'
+import { formatEnforcement, formatKey } from './format-key.ts'
 import { findRotation, formatRotation } from './key-rotation.ts'
 import { findTenant } from './tenants.ts'
 
@@ -201,12 +201,7 @@ export async function revokeKey(
     printJson(context, revoked)
     return
   }
-  const { enforcement } = revoked
-  const proof =
-    enforcement === null
-      ? ''
-      : ` (gateways: ${enforcement.gateways}, confirmed: ${enforcement.confirmed}, fenced: ${enforcement.fenced})`
-  context.print(`${revoked.masked} is revoked: every gateway rejects it${proof}`)
+  context.print(`${revoked.masked} is revoked: every gateway rejects it${formatEnforcement(revoked.enforcement)}`)
 }
 
 /** Shows the value of the new key. */

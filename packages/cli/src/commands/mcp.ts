@@ -1,9 +1,9 @@
 import { connect } from '@postern/client'
+import { withGateway } from '../gateway.ts'
 import { serveTools } from '../mcp/serve.ts'
 import { readTools } from '../mcp/tools.ts'
 import type { CommandContext } from '../session.ts'
 import { readGatewaySettings } from '../settings.ts'
-import { withGateway } from './connectors.ts'
 
 /** Serves the tools that the key may use until standard input ends. Standard output belongs to the protocol. */
 export async function serveMcp(

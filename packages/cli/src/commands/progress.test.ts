@@ -1,6 +1,6 @@
 import { type Run, runCountsSchema } from '@postern/contracts'
 import { expect, test } from 'vitest'
-import { progressLine } from './connectors.ts'
+import { progressLine } from './show-run.ts'
 
 const none = runCountsSchema.parse(Object.fromEntries(Object.keys(runCountsSchema.shape).map((name) => [name, 0])))
 

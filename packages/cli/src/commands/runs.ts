@@ -3,7 +3,9 @@ import type { ConnectorTest, MissingRow, Run, RunError } from '@postern/contract
 import { unsuccessfulError } from '../cli-error.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
 import { moment, formatTable } from '../table.ts'
-import { fileBody, formatRun, showRun, watch, withGateway } from './connectors.ts'
+import { withGateway } from '../gateway.ts'
+import { fileBody } from './connectors.ts'
+import { formatRun, showRun, watch } from './show-run.ts'
 
 export async function testConnector(
   context: CommandContext,
@@ -27,7 +29,8 @@ export async function testConnector(
     ])
     context.print(formatTable(['ROW', 'BECOMES'], rows))
   }
-  if (faulty > 0) throw unsuccessfulError(`${faulty} of the first ${found.rows.length} rows cannot be imported`, {})
+  if (faulty > 0)
+    throw unsuccessfulError('rows_invalid', `${faulty} of the first ${found.rows.length} rows cannot be imported`)
 }
 
 export async function listRuns(

@@ -7,7 +7,7 @@ import {
   tenantSlugSchema,
 } from '@postern/contracts/internal'
 import { notFoundError, usageError } from '../cli-error.ts'
-import type { KeysService } from '../keys-service.ts'
+import type { OperatorService } from '../operator-service.ts'
 import {
   type CommandContext,
   type OutputOptions,
@@ -126,7 +126,7 @@ export async function changeTenant(
   else context.print(change === 'suspend' ? `${tenant.slug} is suspended` : `${tenant.slug} is active again`)
 }
 
-export async function allTenants(service: KeysService): Promise<Tenant[]> {
+export async function allTenants(service: OperatorService): Promise<Tenant[]> {
   const tenants: Tenant[] = []
   let target: string | undefined = internalPaths.tenants
   while (target !== undefined) {
@@ -137,7 +137,7 @@ export async function allTenants(service: KeysService): Promise<Tenant[]> {
   return tenants
 }
 
-export async function findTenant(service: KeysService, address: string): Promise<Tenant> {
+export async function findTenant(service: OperatorService, address: string): Promise<Tenant> {
   const wanted = address.toLowerCase()
   const tenants = await allTenants(service)
   const tenant = tenants.find(({ slug, id }) => slug === wanted || id === wanted)

@@ -51,7 +51,12 @@ export async function verifyLog(
       ...(unlisted === 0 ? [] : [`and ${unlisted} more lines of ${path}`]),
       ...faults.slice(entries.length).map(sentenceOf),
     ].join('; ')
-    throw unsuccessfulError(line, { faults, more_faults: report.moreFaults, ...counts, root: report.root })
+    throw unsuccessfulError('log_contradicted', line, {
+      faults,
+      more_faults: report.moreFaults,
+      ...counts,
+      root: report.root,
+    })
   }
   if (options.json) printJson(context, { is_intact: true, ...counts, root: report.root })
   else {
@@ -62,7 +67,7 @@ export async function verifyLog(
   }
 }
 
-/** The JSON has 100. */
+/** Lines in the message. The JSON has 100. */
 const maxListed = 10
 
 function sentenceOf({ file, line, problem }: { file: string; line: number; problem: string }): string {
@@ -115,7 +120,7 @@ function isKeySet(value: unknown): value is KeySet {
   return value.keys.every((key: unknown) => typeof key === 'object' && key !== null && 'kty' in key)
 }
 
-/** Throws a usage failure that says what the file is if it is not an export. */
+/** Throws a CliError that says what the file is, if it is not an export. */
 async function* assertExport(path: string, lines: AsyncIterable<string>): AsyncGenerator<string> {
   let isFirst = true
   for await (const line of lines) {
@@ -134,7 +139,7 @@ const howToExport = 'Export the log with the header `Accept: application/x-ndjso
 function describeOtherForm(line: string): string | undefined {
   if (line.startsWith('[')) return `is a page of JSON, not the whole log. ${howToExport}`
   if (line === '{')
-    return 'is JSON over several lines. Each entry must be on a line of its own: `jq -c . FILE` writes it so'
+    return 'is JSON over several lines, but each entry must be on one line. Convert it with `jq -c . FILE`'
   if (line.startsWith('HTTP/')) return 'begins with response headers. Save only the body (curl without -i)'
   if (line.startsWith('<')) return `is a web page, not an export. Check the URL. ${howToExport}`
   if (/^"?[a-z_]+"?[,;\t]/.test(line)) return `is a table (CSV). ${howToExport}`

@@ -2,7 +2,8 @@ import { PosternProblem } from '@postern/client'
 import { type Run, runCountsSchema, runSchema } from '@postern/contracts'
 import { expect, test } from 'vitest'
 import { CliError } from '../cli-error.ts'
-import { withGateway, watch } from './connectors.ts'
+import { withGateway } from '../gateway.ts'
+import { watch } from './show-run.ts'
 
 const id = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'
 const begun = runSchema.parse({

@@ -6,7 +6,7 @@ import {
   webhookSubscriptions,
 } from '@postern/contracts'
 import { usageError } from '../cli-error.ts'
-import { type KeysRequest, type KeysService, openKeysService } from '../keys-service.ts'
+import type { OperatorRequest, OperatorService } from '../operator-service.ts'
 import {
   type CommandContext,
   type OutputOptions,
@@ -14,8 +14,8 @@ import {
   parseAnswer,
   printJson,
   withKeysService,
+  withSyncService,
 } from '../session.ts'
-import { readSettings, readSyncUrl } from '../settings.ts'
 import { readWholeText } from '../text-file.ts'
 import { moment, formatSheet, formatTable } from '../table.ts'
 import { findTenant } from './tenants.ts'
@@ -26,25 +26,21 @@ interface TenantOptions extends OutputOptions {
   readonly tenant: string
 }
 
-interface Session {
-  call(request: Omit<KeysRequest, 'tenantId'>): Promise<{ readonly body: unknown; readonly etag?: string | undefined }>
-  readonly service: KeysService
+interface TenantSession {
+  call(
+    request: Omit<OperatorRequest, 'tenantId'>,
+  ): Promise<{ readonly body: unknown; readonly etag?: string | undefined }>
+  readonly service: OperatorService
   readonly tenantId: string
 }
 
-async function withSyncService<T>(context: CommandContext, tenant: string, work: (session: Session) => Promise<T>) {
+async function withTenant<T>(context: CommandContext, tenant: string, work: (session: TenantSession) => Promise<T>) {
   const { id: tenantId } = await withKeysService(context.env, async (keys) => await findTenant(keys, tenant))
-  const settings = await readSettings(context.env)
-  const service = openKeysService({ ...settings, keysUrl: await readSyncUrl(context.env) })
-  try {
-    return await work({
-      service,
-      tenantId,
-      call: async (request) => await service.call({ tenantId, ...request }),
-    })
-  } finally {
-    service.close()
-  }
+  return await withSyncService(
+    context.env,
+    async (service) =>
+      await work({ service, tenantId, call: async (request) => await service.call({ tenantId, ...request }) }),
+  )
 }
 
 export async function createWebhook(
@@ -54,7 +50,7 @@ export async function createWebhook(
 ): Promise<void> {
   assertEvents(options.event)
   const ca = options.ca === undefined ? undefined : await readWholeText(options.ca)
-  const created = await withSyncService(context, options.tenant, async ({ call }) => {
+  const created = await withTenant(context, options.tenant, async ({ call }) => {
     const { description = '', event: events } = options
     const { body } = await call({
       method: 'POST',
@@ -69,7 +65,7 @@ export async function createWebhook(
 }
 
 export async function listWebhooks(context: CommandContext, options: TenantOptions): Promise<void> {
-  const webhooks = await withSyncService(
+  const webhooks = await withTenant(
     context,
     options.tenant,
     async ({ service, tenantId }) =>
@@ -101,7 +97,7 @@ function assertEvents(events: readonly string[]): void {
   throw usageError(`--event has the unknown value ${unknown.join(', ')}. Known: ${webhookSubscriptions.join(' ')}`)
 }
 
-/** Changes what is given. */
+/** Changes the members that have an option. */
 export async function updateWebhook(
   context: CommandContext,
   id: string,
@@ -133,7 +129,7 @@ async function changeWebhook(
   change: object,
   options: TenantOptions,
 ): Promise<void> {
-  const changed = await withSyncService(context, options.tenant, async ({ call }) => {
+  const changed = await withTenant(context, options.tenant, async ({ call }) => {
     const target = `${path}/${encodeURIComponent(id)}`
     const { etag = '' } = await call({ method: 'GET', target })
     const { body } = await call({ method: 'PATCH', target, body: change, ifMatch: etag })
@@ -144,7 +140,7 @@ async function changeWebhook(
 }
 
 export async function deleteWebhook(context: CommandContext, id: string, options: TenantOptions): Promise<void> {
-  await withSyncService(
+  await withTenant(
     context,
     options.tenant,
     async ({ call }) => await call({ method: 'DELETE', target: `${path}/${encodeURIComponent(id)}` }),
@@ -158,7 +154,7 @@ export async function rotateWebhookSecret(
   id: string,
   options: TenantOptions & { readonly overlapHours: number },
 ): Promise<void> {
-  const rotated = await withSyncService(context, options.tenant, async ({ call }) => {
+  const rotated = await withTenant(context, options.tenant, async ({ call }) => {
     const { body } = await call({
       method: 'POST',
       target: `${path}/${encodeURIComponent(id)}/rotate-secret`,
@@ -178,7 +174,7 @@ export async function sendWebhook(
   options: TenantOptions & { readonly delivery?: string },
 ): Promise<void> {
   const { delivery } = options
-  const sent = await withSyncService(context, options.tenant, async ({ call }) => {
+  const sent = await withTenant(context, options.tenant, async ({ call }) => {
     const { body } = await call({
       method: 'POST',
       target: `${path}/${encodeURIComponent(id)}/deliveries`,
@@ -196,7 +192,7 @@ export async function listDeliveries(
   options: TenantOptions & { readonly state?: string; readonly limit?: number },
 ): Promise<void> {
   const query = new URLSearchParams(options.state === undefined ? {} : { state: options.state })
-  const deliveries = await withSyncService(
+  const deliveries = await withTenant(
     context,
     options.tenant,
     async ({ service, tenantId }) =>

@@ -1,5 +1,6 @@
 import type { Readable, Writable } from 'node:stream'
 import type { Connection } from '@postern/client'
+import { apiVersion } from '@postern/contracts'
 import { Server } from '@modelcontextprotocol/sdk/server/index.js'
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
 import { CallToolRequestSchema, ErrorCode, ListToolsRequestSchema, McpError } from '@modelcontextprotocol/sdk/types.js'
@@ -21,7 +22,7 @@ export async function serveTools(
   output: Writable,
 ): Promise<void> {
   const byName = new Map(tools.map((tool) => [tool.name, tool]))
-  const server = new Server({ name: 'postern', version: '1.0.0' }, { capabilities: { tools: {} }, instructions })
+  const server = new Server({ name: 'postern', version: apiVersion }, { capabilities: { tools: {} }, instructions })
   server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: tools.map(describe) }))
   server.setRequestHandler(CallToolRequestSchema, async ({ params }, { signal }) => {
     const tool = byName.get(params.name)

@@ -27,7 +27,7 @@ export function addAuditCommands(program: Command, context: CommandContext): voi
     'audit tail --tenant harbourline --follow',
     `audit tail --tenant harbourline --follow --since 42.${exampleId}`,
   )
-    .option('--since <position>', 'only events behind this `position`, which each event has (default: all)')
+    .option('--since <position>', 'only events after this `position`, which each event has (default: all)')
     .option('--follow', 'wait for more events, until SIGINT or SIGTERM')
     .action(async (options) => await (await auditCommands()).tailAudit(context, options))
 }

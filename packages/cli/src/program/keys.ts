@@ -47,7 +47,7 @@ export function addKeyCommands(program: Command, context: CommandContext): void 
     .option('--unused-since <when>', 'only keys without a request since a date or RFC 3339 time')
     .option('--limit <number>', 'maximum number (default: all)', parseLimit)
     .action(async (options) => await (await keyCommands()).listKeys(context, options))
-  addCommand(keys, 'health', 'Count the keys that need a look, by reason', 'keys health --tenant harbourline')
+  addCommand(keys, 'health', 'Count the keys that need attention, by reason', 'keys health --tenant harbourline')
     .requiredOption('--tenant <tenant>', 'slug or id')
     .action(async (options) => await (await keyCommands()).showHealth(context, options))
   addCommand(

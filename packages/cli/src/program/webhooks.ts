@@ -10,8 +10,8 @@ export function addWebhookCommands(program: Command, context: CommandContext): v
   )
   const add = (name: string, description: string, example: string, argument?: readonly [string, string]) => {
     const command = addCommand(webhooks, name, description, `webhooks ${example} --tenant harbourline`)
-    const taken = argument === undefined ? command : command.argument(...argument)
-    return taken.requiredOption('--tenant <tenant>', 'slug or id')
+    const withArgument = argument === undefined ? command : command.argument(...argument)
+    return withArgument.requiredOption('--tenant <tenant>', 'slug or id')
   }
   const id = ['<id>', 'id of the endpoint'] as const
   add(
