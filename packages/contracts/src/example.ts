@@ -21,7 +21,7 @@ interface SchemaContext {
 }
 
 /** Returns undefined if the schema is part of itself. */
-function build(schema: unknown, place: SchemaContext): unknown {
+function build(schema: unknown, context: SchemaContext): unknown {
   const {
     examples,
     default: fallback,
@@ -38,20 +38,20 @@ function build(schema: unknown, place: SchemaContext): unknown {
   if (constant !== undefined) return constant
   if (Array.isArray(words)) return words[0]
   if (typeof $ref === 'string') {
-    if (place.within.includes($ref)) return undefined
-    return build(place.resolve($ref), { ...place, within: [...place.within, $ref] })
+    if (context.within.includes($ref)) return undefined
+    return build(context.resolve($ref), { ...context, within: [...context.within, $ref] })
   }
   const choice = anyOf ?? oneOf
-  if (Array.isArray(choice)) return build(choice.find((each) => asJson(each)['type'] !== 'null') ?? choice[0], place)
+  if (Array.isArray(choice)) return build(choice.find((each) => asJson(each)['type'] !== 'null') ?? choice[0], context)
   // Patterns of a text are not objects to merge.
   if (Array.isArray(allOf) && rest['type'] !== 'string')
-    return Object.assign({}, ...allOf.map((each) => asJson(build(each, place))))
+    return Object.assign({}, ...allOf.map((each) => asJson(build(each, context))))
   const type = Array.isArray(rest['type']) ? rest['type'].find((each) => each !== 'null') : rest['type']
   switch (type) {
     case 'object':
-      return objectOf(rest, place)
+      return objectOf(rest, context)
     case 'array':
-      return [build(rest['items'] ?? {}, place)].filter((item) => item !== undefined)
+      return [build(rest['items'] ?? {}, context)].filter((item) => item !== undefined)
     case 'string':
       return stringOf(rest)
     case 'integer':
@@ -66,12 +66,12 @@ function build(schema: unknown, place: SchemaContext): unknown {
   }
 }
 
-function objectOf({ properties, required }: Json, place: SchemaContext): Json {
+function objectOf({ properties, required }: Json, context: SchemaContext): Json {
   const names = Array.isArray(required) ? required : []
   return Object.fromEntries(
     Object.entries(asJson(properties))
       .filter(([name]) => names.includes(name))
-      .map(([name, property]) => [name, build(property, place)]),
+      .map(([name, property]) => [name, build(property, context)]),
   )
 }
 

@@ -20,7 +20,7 @@ import { type Route, tags } from './route.ts'
 import { scimError, scimErrorSchema, scimMediaType, scimStatusOf } from './scim/error.ts'
 import { namedScopes, scopeDescriptions } from './scope.ts'
 import { withMemberWords } from './words/members.ts'
-import { wordsOf } from './words/parameters.ts'
+import { parameterWords } from './words/parameters.ts'
 
 /** Sent as `API-Version`. */
 export const apiVersion = '1.0.0-beta'
@@ -125,7 +125,7 @@ function parameters(route: Route, schemas: Map<string, unknown>): Json {
 function parameter(place: 'path' | 'query', name: string, schema: unknown, schemas: Map<string, unknown>): Json {
   if (!(schema instanceof z.ZodType)) throw new TypeError(`${name} is not a schema`)
   const { description, ...rest } = asJson(schemaOf(schema, 'input', schemas))
-  const words = wordsOf(name, schema, { ...rest, description })
+  const words = parameterWords(name, schema, { ...rest, description })
   // zod omits the default from the input schema of a transform.
   const absent = schema.safeParse(undefined)
   const isDefaulted = absent.success && absent.data !== undefined

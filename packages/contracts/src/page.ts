@@ -102,7 +102,7 @@ export function anyOf<const T extends readonly [string, ...string[]]>(values: T)
   return listOfWords(values, values.length)
     .transform(split)
     .pipe(z.array(z.enum(values)).min(1).max(values.length))
-    .meta({ description: `Any of: ${values.join(', ')}; repeated or comma-separated`, examples: [values[0]] })
+    .meta({ description: 'Any of these values; repeated or comma-separated', examples: [values[0]] })
 }
 
 export const nextUpdatedSinceHeader = 'Postern-Next-Updated-Since'

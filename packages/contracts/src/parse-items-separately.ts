@@ -6,6 +6,7 @@ export type ParsedItem<T> =
 
 const documentedAs = new WeakMap<z.core.$ZodType, () => z.ZodType>()
 
+/** Publishes `documented` in the OpenAPI document in place of the schema. */
 export function documentAs<T extends z.ZodType>(schema: T, documented: () => z.ZodType): T {
   documentedAs.set(schema, documented)
   return schema

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { documentAs } from './parse-items-separately.ts'
 
+/** A query parameter with one text or, if it is repeated, a list. `documented` is the schema of one, and of a list with commas. */
 export function onceOrRepeated(
   most: number,
   documented: () => { readonly one: z.ZodType; readonly commas?: z.ZodType },

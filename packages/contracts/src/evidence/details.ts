@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { dateSchema, line, momentSchema, personRefSchema, text } from '../common.ts'
-import { senderDigestSchema, testProceduresSchema } from './receipt.ts'
+import { sha256Schema, testProceduresSchema } from './receipt.ts'
 
 export const collectionMethods = ['manual', 'api_export', 'screenshot', 'query', 'report', 'log'] as const
 export const classifications = ['public', 'internal', 'confidential', 'restricted'] as const
@@ -51,7 +51,7 @@ export const evidenceDetailsSchema = z
       .meta({ description: 'The query or report parameters that produced the evidence' }),
     test_procedures: testProceduresSchema.optional(),
     sha256: z
-      .array(senderDigestSchema)
+      .array(sha256Schema)
       .max(maxFilesAtOnce)
       .optional()
       .meta({ description: 'The SHA-256 of each file, in order. If one differs, no file is stored' }),

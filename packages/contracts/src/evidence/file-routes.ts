@@ -11,7 +11,7 @@ import {
   reviewBodySchema,
   updateEvidencePolicyBodySchema,
 } from './file.ts'
-import { senderDigestSchema } from './receipt.ts'
+import { sha256Schema } from './receipt.ts'
 
 const base = {
   upstream: 'evidence',
@@ -35,7 +35,7 @@ export const listEvidenceFiles = defineRoute({
   query: z.strictObject({
     ...pageQuery,
     status: anyOf(evidenceStatuses).optional(),
-    sha256: senderDigestSchema.optional(),
+    sha256: sha256Schema.optional(),
     retention_over: z.enum(['true', 'false']).optional().meta({ description: '`true`: files that can be purged' }),
     legal_hold: z.enum(['true', 'false']).optional().meta({ description: '`true`: files under a legal hold' }),
     test_procedure_id: addressFilter('Files that are attached to one of the test procedures'),
@@ -74,16 +74,16 @@ export const readEvidenceContent = defineRoute({
   path: '/api/v1/evidence-files/:id/content',
   summary: 'Download an evidence file',
   description:
-    'Only for auditors and administrators, not for keys. The custody trail records the access before the first byte is sent. The bytes are hashed while they are sent: if they differ from what was received, the response breaks off. Returns 409 `conflict` for a quarantined or purged file. Ranges are not supported.',
+    'Not for keys. The custody trail records the access before the first byte is sent. The bytes are hashed while they are sent: if they differ from what was received, the response breaks off. Returns 409 `conflict` for a quarantined or purged file. Ranges are not supported.',
   params: oneFile,
   answers: {
     200: {
       description: 'The bytes as received. The metadata has the declared media type',
       mediaType: 'application/octet-stream',
       headers: {
-        'Content-Disposition': 'To be kept as a file, under the name that its sender gave it (RFC 6266, RFC 8187)',
+        'Content-Disposition': '`attachment`, with the name that the sender gave the file (RFC 6266, RFC 8187)',
         'Content-Digest': 'The SHA-256 of the bytes (RFC 9530)',
-        'Repr-Digest': 'The same',
+        'Repr-Digest': 'The same digest',
       },
     },
   },

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { dateSchema, resourceAddressSchema, timestampSchema, uuidSchema } from '../common.ts'
 
-const sha256Schema = z
+export const sha256Schema = z
   .string()
   .regex(/^[0-9a-f]{64}$/)
   .meta({
@@ -74,5 +74,3 @@ export const testProceduresSchema = z
   )
   .max(50)
   .transform((addresses) => [...new Set(addresses)])
-
-export const senderDigestSchema = sha256Schema

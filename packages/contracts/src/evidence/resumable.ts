@@ -51,12 +51,12 @@ export const createUpload = defineRoute({
   path: '/api/v1/evidence/uploads',
   summary: 'Create a resumable upload',
   description:
-    'tus 1.0 (creation, termination, checksum, expiration): begin, send pieces with PATCH, and after a break ask with HEAD where to go on. Clients that cannot send PATCH or DELETE send POST with `X-HTTP-Method-Override`. Keys of Upload-Metadata: `filename`, `filetype`, and `metadata` (EvidenceDetails as JSON); others are ignored. The answer to the last piece has the receipt in Postern-Receipt, and HEAD gives it again. A test procedure that is completed between beginning and end is left out of the receipt.',
+    'tus 1.0 (creation, termination, checksum, expiration): send pieces with PATCH; after a failure, HEAD returns the offset to resume at. Clients that cannot send PATCH or DELETE send POST with `X-HTTP-Method-Override`. Keys of Upload-Metadata: `filename`, `filetype`, and `metadata` (EvidenceDetails as JSON); others are ignored. The response to the last piece has the receipt in Postern-Receipt, and so has HEAD afterwards. The receipt leaves out test procedures that were completed during the upload.',
   requestHeaders: {
     ...version,
     'Upload-Length': { description: 'The size of the file in bytes', example: '1048576', required: true },
     'Upload-Metadata': {
-      description: 'Keys, each with its value in base64, separated by commas; at most 4096 characters',
+      description: 'Keys with values in base64, separated by commas; at most 4096 characters',
       example: 'filename YWNjZXNzLXJldmlldy5jc3Y=,filetype dGV4dC9jc3Y=',
       required: true,
     },
@@ -111,7 +111,7 @@ export const appendUpload = defineRoute({
   assertionSeconds: 270,
   requestHeaders: {
     ...version,
-    'Upload-Offset': { description: 'Where the piece begins: what HEAD says', example: '0', required: true },
+    'Upload-Offset': { description: 'Where the piece begins: the Upload-Offset of HEAD', example: '0', required: true },
     'Upload-Checksum': {
       description: 'sha256 or sha1, and the digest of the piece in base64',
       example: 'sha256 X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=',

@@ -98,7 +98,7 @@ export const reviseEvidence = defineRoute({
   path: '/api/v1/evidence/:id/revisions',
   summary: 'Upload a new version of a file',
   description:
-    'Like an upload of one file. It replaces a file that the same key uploaded within the last 30 days and that has no newer version; the older file stays stored. It has only the test procedures of this request. Returns 409 `procedure_locked` if the older file, or the file that it would have replaced without its quarantine, is evidence for a completed test procedure. A quarantined version replaces nothing: the older one counts until a version is accepted or released.',
+    'Like an upload of one file. It replaces a file that the same key uploaded within the last 30 days and that has no newer version; the older file stays stored. It has only the test procedures of this request. Returns 409 `procedure_locked` if the older file, or the file that it would have replaced without its quarantine, is evidence for a completed test procedure. A quarantined version replaces nothing until it is released.',
   params: ownFile,
   query: uploadQuery,
   answers: { 201: { description: 'The receipt', schema: receiptSchema, withoutHeaders: ['ETag', 'Location'] } },
@@ -136,7 +136,7 @@ export const receiptKeys = defineRoute({
   access: { kind: 'public' },
   tag: 'Evidence',
   summary: 'Public keys that verify receipts (RFC 7517)',
-  description: 'Programs verify the signature of a receipt with these keys, without access to the system.',
+  description: 'Anyone can verify the signature of a receipt with these keys.',
   answers: {
     200: { description: 'JSON Web Key Set', schema: z.object({ keys: z.array(z.record(z.string(), z.unknown())) }) },
   },

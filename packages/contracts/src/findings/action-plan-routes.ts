@@ -89,7 +89,7 @@ export const listActionPlans = defineRoute({
   summary: 'List action plans',
   description:
     'The action plans of all findings; `overdue=true` lists the late ones. Without `sort`, the newest come first.',
-  query: z.strictObject({ ...actionPlanFilters, finding_id: addressFilter('Those of one of the findings') }),
+  query: z.strictObject({ ...actionPlanFilters, finding_id: addressFilter('Action plans of one of the findings') }),
   answers: { 200: { description: 'Action plans', schema: z.array(actionPlanSchema) } },
 })
 

@@ -31,7 +31,10 @@ export const listRecommendations = defineRoute({
   tag: 'Recommendations',
   summary: 'List recommendations',
   description: 'The recommendations of all findings. Without `sort`, the newest come first.',
-  query: z.strictObject({ ...recommendationFilters, finding_id: addressFilter('Those of one of the findings') }),
+  query: z.strictObject({
+    ...recommendationFilters,
+    finding_id: addressFilter('Recommendations of one of the findings'),
+  }),
   answers: { 200: { description: 'Recommendations', schema: z.array(recommendationSchema) } },
 })
 

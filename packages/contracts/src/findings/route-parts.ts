@@ -11,4 +11,4 @@ export const patchTypes = ['application/merge-patch+json', 'application/json'] a
 export const yesOrNo = z.enum(['true', 'false']).optional()
 export const search = line(2, 200).optional().meta({ description: 'Consecutive words of a text, case-insensitive' })
 export const ownerFilter = textFilter(line(1, 254), ownerFilterText)
-export const externalIdFilter = keyFilter(externalIdSchema, 'The one with this key of the integrator’s own')
+export const externalIdFilter = keyFilter(externalIdSchema, 'The one with this external id')

@@ -47,7 +47,7 @@ export const listLogOfFinding = defineRoute({
   access: read,
   tag: 'Remediation tracker log',
   summary: 'Read the tracker log of a finding, oldest first',
-  description: 'Every change of the finding and what people added. `after_seq` continues after an entry.',
+  description: 'Changes of the finding, and what people added. `after_seq` continues after an entry.',
   params: addressed,
   query: z.strictObject({
     ...pageQuery,
@@ -114,7 +114,7 @@ export const listLog = defineRoute({
     actor: keyFilter(line(1, 255), 'Id of the author of the entry'),
     since: countAfter.meta({ description: 'Entries after this `position`', type: 'integer', minimum: 0 }),
     since_seq: countAfter.meta({
-      description: 'The same as `since`, by its earlier name; send one of them',
+      description: 'The earlier name of `since`; send only one of them',
       type: 'integer',
       minimum: 0,
     }),
@@ -130,9 +130,9 @@ export const getLogCheckpoint = defineRoute({
   upstream: 'findings',
   access: read,
   tag: 'Remediation tracker log',
-  summary: 'Read a signed end of the log',
+  summary: 'Read a signed checkpoint of the log',
   description:
-    'Keep it: an export that was rewritten later contradicts it. Without `day` it is the current end of the log. With `day` it is the end of the last complete day (UTC) with entries, up to that day; it is signed once and never changes. Returns 404 if there were no entries by then.',
+    'Keep it: it contradicts a log that is rewritten later. Without `day`, it is the current end of the log. With `day`, it is the end of the last complete day (UTC) with entries up to that day, which is signed once and never changes. Returns 404 if there were no entries by then.',
   query: z.strictObject({ day: dateSchema.optional() }),
   answers: { 200: { description: 'The checkpoint', schema: logCheckpointSchema } },
   problems: ['not_found', 'log_contradicted'],

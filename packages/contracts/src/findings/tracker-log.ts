@@ -90,9 +90,9 @@ export const logCheckpointSchema = z
   .object({
     position: z.int().min(0).meta({ description: '0 if nothing has been logged yet' }),
     root: hashSchema.meta({
-      description: 'SHA-256, in hex, of the previous root (at first 64 zeros) followed by the hash',
+      description: 'SHA-256 (hex) of the previous root, at first 64 zeros, and the `hash` of the entry',
     }),
-    day: z.iso.date().meta({ description: 'Day (UTC) whose end, so far, this is' }),
+    day: z.iso.date().meta({ description: 'The day (UTC) of the last entry that it covers' }),
     jws: z.string().meta({ description: 'Compact JWS (RFC 7515, EdDSA) over tenant, position, root, day and time' }),
   })
   .meta({ id: 'LogCheckpoint' })

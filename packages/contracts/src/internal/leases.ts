@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { grantableScopes, roles } from '../scope.ts'
+import { grantableScopes } from '../scope.ts'
 import { tenantSlugSchema } from './tenants.ts'
 
 export const leaseMs = 2000
@@ -18,7 +18,8 @@ export const redisRevocationChannel = 'postern:revocations'
 /** A gateway receives its own messages here, to check its subscription. */
 export const redisHeartbeatChannel = (gateway: string): string => `postern:heartbeat:${gateway}`
 
-const hashSchema = z.string().regex(/^[0-9a-f]{64}$/)
+/** SHA-256 in lower-case hex. */
+export const hashSchema = z.string().regex(/^[0-9a-f]{64}$/)
 
 /** Times are milliseconds since the epoch on the database clock. */
 export const keyRecordSchema = z.strictObject({
@@ -137,145 +138,3 @@ export const personLookupRequestSchema = z.strictObject({
 })
 export type PersonLookup = z.infer<typeof personLookupRequestSchema>
 export const personLookupAnswerSchema = z.strictObject({ record: personRecordSchema, now: z.int() })
-
-/** Lines of a report that one transaction records. A revocation may wait for it. */
-export const maxUsageTogether = 500
-export const maxRefusalsTogether = 50
-/** Refusals of a key that a report contains, and that are stored. */
-export const maxRecentRefusals = 100
-
-/** Requests since the gateway's last report. */
-export const usageReportSchema = z.strictObject({
-  uses: z
-    .array(
-      z.strictObject({
-        keyId: z.uuid(),
-        tenantId: z.uuid(),
-        address: z.string().max(64),
-        lastUsedAt: z.int(),
-        count: z.int().min(1),
-        routes: z.record(z.string().min(1).max(64), z.int().min(1)),
-      }),
-    )
-    .max(10_000),
-  denials: z
-    .array(
-      z.strictObject({
-        keyId: z.uuid(),
-        tenantId: z.uuid(),
-        address: z.string().max(64),
-        reason: z.enum(['expired', 'revoked', 'address', 'scope']),
-        at: z.int(),
-        count: z.int().min(1),
-      }),
-    )
-    .max(10_000),
-  /** Refusals by key. */
-  refusals: z
-    .array(
-      z.strictObject({
-        keyId: z.uuid(),
-        tenantId: z.uuid(),
-        counts: z
-          .array(
-            z.strictObject({
-              /** Null, like the route, if too many addresses and routes were counted. */
-              address: z.string().min(1).max(64).nullable(),
-              /** Null also if no route matched. */
-              route: z.string().min(1).max(64).nullable(),
-              code: z.string().min(1).max(64),
-              count: z.int().min(1),
-              firstAt: z.int(),
-              lastAt: z.int(),
-            }),
-          )
-          .max(100),
-        recent: z
-          .array(
-            z.strictObject({
-              at: z.int(),
-              requestId: z.string().min(1).max(128),
-              method: z.string().min(1).max(32),
-              route: z.string().min(1).max(64).nullable(),
-              address: z.string().min(1).max(64),
-              code: z.string().min(1).max(64),
-            }),
-          )
-          .max(maxRecentRefusals),
-      }),
-    )
-    .max(1000)
-    .optional(),
-  people: z
-    .array(
-      z.strictObject({
-        tenantId: z.uuid(),
-        id: z.string().min(1).max(255),
-        name: z.string().min(1).max(255),
-        roles: z.array(z.enum(roles)),
-        lastSeenAt: z.int(),
-        /** The hash of the name in the directory. */
-        directory: hashSchema.optional(),
-      }),
-    )
-    .max(10_000)
-    .optional(),
-  /** People who signed in to the console, or were refused. */
-  signIns: z
-    .array(
-      z.strictObject({
-        tenantId: z.uuid(),
-        id: z.string().min(1).max(255),
-        name: z.string().min(1).max(255),
-        /** Why it failed. */
-        reason: z.enum(['no_role', 'person_inactive', 'person_unknown', 'tenant_suspended']).nullable(),
-        address: z.string().min(1).max(64),
-        at: z.int(),
-        /** Absent from gateways of an earlier release. */
-        requestId: z.string().min(1).max(128).optional(),
-      }),
-    )
-    .max(10_000)
-    .optional(),
-})
-export type UsageReport = z.infer<typeof usageReportSchema>
-
-export const internalPaths = {
-  leases: '/internal/v1/leases',
-  releaseLease: '/internal/v1/leases/release',
-  lookupKeys: '/internal/v1/keys/lookups',
-  lookupTenant: '/internal/v1/tenants/lookup',
-  lookupPerson: '/internal/v1/directory/lookup',
-  usage: '/internal/v1/usage',
-  tenants: '/internal/v1/tenants',
-  pushEntities: '/internal/v1/entities',
-  pushOrgStructures: '/internal/v1/org-structures',
-  pushTestProcedures: '/internal/v1/test-procedures',
-  pushPeople: '/internal/v1/people',
-  beginImport: '/internal/v1/imports/begin',
-  importHashes: '/internal/v1/imports/hashes',
-  importRows: '/internal/v1/imports/rows',
-  planImport: '/internal/v1/imports/plan',
-  planRollback: '/internal/v1/imports/rollback',
-  undoable: '/internal/v1/imports/undoable',
-  checkImport: '/internal/v1/imports/check',
-  applyImport: '/internal/v1/imports/apply',
-  stopImport: '/internal/v1/imports/stop',
-  importErrors: '/internal/v1/imports/errors',
-  importChanges: '/internal/v1/imports/changes',
-  missingRows: '/internal/v1/imports/missing',
-  exportImport: '/internal/v1/imports/export',
-  clearImports: '/internal/v1/imports/clear',
-  subtree: '/internal/v1/entities/subtree',
-  entityNames: '/internal/v1/entities/names',
-  retireSource: '/internal/v1/sources/retired',
-  lookupPeople: '/internal/v1/people/lookup',
-  identifyPeople: '/internal/v1/people/identify',
-  lookupTestProcedures: '/internal/v1/test-procedures/lookup',
-  resolveReferences: '/internal/v1/references/resolve',
-  unknownReferences: '/internal/v1/references/unknown',
-  unknownEvidence: '/internal/v1/evidence/unknown',
-  openCounts: '/internal/v1/findings/open-counts',
-  currentRows: '/internal/v1/current-rows',
-  rewrapSecrets: '/internal/v1/connector-secrets/rewrap',
-} as const

@@ -28,7 +28,7 @@ export const deprecatedAddress = 'must not be within ::/96, the deprecated IPv6 
 /** A CIDR range or single address. */
 export const cidrSchema = z.union([z.cidrv4(), z.cidrv6(), z.ipv4(), z.ipv6()], { message: addressForms }).meta({
   description:
-    'IPv4 or IPv6 range in CIDR notation, or one address. A range within ::/96, except ::/128 and ::1/128, is rejected: it is the deprecated IPv6 form of IPv4',
+    'IPv4 or IPv6 range in CIDR notation, or one address. Ranges within ::/96, the deprecated IPv6 form of IPv4, are rejected, except ::/128 and ::1/128',
   examples: ['203.0.113.0/24'],
 })
 

@@ -47,7 +47,7 @@ export const auditEventSchema = z
       .nullable()
       .meta({ description: 'Id of the request', examples: ['8f14e45f'] }),
     position: z.string().meta({
-      description: 'The value of `after` to continue behind it',
+      description: 'The value of `after` to continue after it',
       examples: ['42.019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'],
     }),
   })
@@ -64,7 +64,7 @@ export const listAuditEventsQuery = z.strictObject({
     })
     .optional()
     .meta({
-      description: 'Events behind this `position`',
+      description: 'Events after this `position`',
       examples: ['42.019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'],
     }),
   id: uuidSchema.optional().meta({ description: 'The event with this id' }),

@@ -145,7 +145,7 @@ export const bulkReceiptSchema = z
     changed: z
       .int()
       .min(0)
-      .meta({ description: 'Keys that changed; the others already were as wanted', examples: [12] }),
+      .meta({ description: 'Keys that changed; the others already had these values', examples: [12] }),
     enforcement: enforcementSchema.nullable(),
     keys: z.array(
       apiKeySchema
@@ -153,7 +153,7 @@ export const bulkReceiptSchema = z
         .extend({
           changed: z.boolean().meta({ description: 'Whether this call changed it' }),
           enforced_at: timestampSchema.nullable().meta({
-            description: 'When every gateway enforced it; null for changes that gateways need not know',
+            description: 'When every gateway enforced it; null if gateways are not affected',
           }),
         })
         .meta({ id: 'BulkReceiptKey' }),

@@ -51,7 +51,7 @@ export const listApiKeys = defineRoute({
   method: 'GET',
   path: '/api/v1/api-keys',
   summary: 'List keys',
-  description: 'Shows the last four characters of each value. Filters can be combined.',
+  description: 'Filters can be combined.',
   query: listApiKeysQuery,
   answers: { 200: { description: 'Keys, newest first', schema: z.array(apiKeySchema) } },
 })
@@ -62,7 +62,7 @@ export const getApiKey = defineRoute({
   method: 'GET',
   path: '/api/v1/api-keys/:id',
   summary: 'Read a key',
-  description: 'Shows the last four characters of the value. The `ETag` is needed to change the key.',
+  description: 'The `ETag` is needed to change the key.',
   params: keyIdParams,
   answers: { 200: { description: 'The key', schema: apiKeySchema }, 304: { description: 'Not modified' } },
   problems: ['not_found'],
@@ -201,7 +201,7 @@ export const getKeyHealth = defineRoute({
   id: 'keys.health',
   method: 'GET',
   path: '/api/v1/key-health',
-  summary: 'Count the keys that need a look',
+  summary: 'Count the keys that need attention',
   description:
     'Counts active keys by reason; one key can have several. `GET /api-keys?health=…` lists them. Accurate to a minute.',
   answers: { 200: { description: 'The counts', schema: keyHealthSchema } },

@@ -79,7 +79,7 @@ export const apiKeyUsageSchema = z
       )
       .meta({
         description:
-          'The last hundred addresses that used it, and up to a hundred that were only refused; newest first',
+          'The last hundred addresses that used the key, and up to a hundred that were only refused; newest first',
       }),
     addresses_dropped: z.int().min(0).meta({ description: 'The number of older addresses that are no longer listed' }),
     refused: z

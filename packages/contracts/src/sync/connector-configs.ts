@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import type { creatableConnectorTypes } from './connector.ts'
 
-/** Without control characters. */
-const line = (max: number) =>
+/** One line without control characters; stored as sent. */
+const rawLine = (max: number) =>
   z
     .string()
     .min(1)
@@ -27,7 +27,7 @@ const ca = z
     description: 'Certificates (PEM) that are trusted instead of the public ones',
     examples: ['-----BEGIN CERTIFICATE-----\n…\n-----END CERTIFICATE-----\n'],
   })
-const host = line(255)
+const host = rawLine(255)
   .regex(/^[A-Za-z0-9.:_-]+$/, { message: 'must be a host name or an address, without a scheme and a port' })
   .meta({ description: 'Name or address of the server', examples: ['db.harbourline.example'] })
 const port = (fallback: string) =>
@@ -42,7 +42,7 @@ const port = (fallback: string) =>
 const ownHeader =
   /^(?:accept|accept-.*|host|user-agent|content-.*|connection|keep-alive|transfer-encoding|te|trailer|upgrade|expect|range|if-.*|proxy-.*|referer|origin)$/i
 
-const username = line(255)
+const username = rawLine(255)
   .regex(/^[^:]*$/, { message: 'must not contain a colon' })
   .meta({ description: 'The user; the secret `password` has the password', examples: ['postern'] })
 
@@ -66,14 +66,14 @@ export const httpAuthSchema = z
     z.strictObject({
       kind: z.literal('oauth_client_credentials'),
       token_url: urlSchema.meta({ description: 'The token endpoint', examples: ['https://login.example/oauth/token'] }),
-      client_id: line(255).meta({ description: 'The client; the secret is `client_secret`', examples: ['postern'] }),
-      scope: line(1000)
+      client_id: rawLine(255).meta({ description: 'The client; the secret is `client_secret`', examples: ['postern'] }),
+      scope: rawLine(1000)
         .optional()
         .meta({ description: 'Scopes of the token', examples: ['people.read'] }),
-      audience: line(1000)
+      audience: rawLine(1000)
         .optional()
         .meta({ description: 'Audience of the token', examples: ['https://hr.example'] }),
-      resource: line(1000)
+      resource: rawLine(1000)
         .optional()
         .meta({ description: 'Resource indicator (RFC 8707)', examples: ['https://hr.example'] }),
       client_authentication: z
@@ -153,7 +153,7 @@ export const csvConfigSchema = z
     }),
     auth: staticAuthSchema.default({ kind: 'none' }).meta({ description: authText }),
     ca,
-    encoding: z.enum(csvEncodings).default('auto').meta({ description: 'Encoding of a text' }),
+    encoding: z.enum(csvEncodings).default('auto').meta({ description: 'Encoding of a CSV' }),
     delimiter: z
       .enum([',', ';', '\t', '|'], { error: 'must be a comma, a semicolon, a tab or |' })
       .optional()
@@ -195,7 +195,7 @@ export const httpJsonConfigSchema = z
     ca,
     items: pointer('/data')
       .default('')
-      .meta({ description: 'Where a page has its list (JSON Pointer, RFC 6901). Default: the page is the list' }),
+      .meta({ description: 'Where a page has its list (JSON Pointer, RFC 6901); empty if the page is the list' }),
     paging: pagingSchema.default({ kind: 'none' }).meta({ description: 'How to find the next page' }),
   })
   .meta({
@@ -220,7 +220,7 @@ export const scimConfigSchema = z
     auth: httpAuth,
     ca,
     resource: z.enum(['Users', 'Groups']).default('Users').meta({ description: 'The resources to read' }),
-    filter: line(2000)
+    filter: rawLine(2000)
       .optional()
       .meta({ description: 'Filter (RFC 7644 §3.4.2.2)', examples: ['active eq true'] }),
     page_size: z.int().min(1).max(1000).default(100).meta({ description: 'Resources per page' }),
@@ -240,16 +240,13 @@ export const ldapConfigSchema = z
   .strictObject({
     host,
     port: port('636 for `ldaps`, 389 for `starttls`'),
-    encryption: z
-      .enum(['ldaps', 'starttls'])
-      .default('ldaps')
-      .meta({ description: 'How the connection is encrypted; it always is' }),
+    encryption: z.enum(['ldaps', 'starttls']).default('ldaps').meta({ description: 'How the connection is encrypted' }),
     ca,
-    bind_dn: line(1000).meta({
+    bind_dn: rawLine(1000).meta({
       description: 'The account; the secret `password` has its password',
       examples: ['cn=postern,ou=services,dc=harbourline,dc=example'],
     }),
-    base_dn: line(1000).meta({ description: 'Where the search begins', examples: ['dc=harbourline,dc=example'] }),
+    base_dn: rawLine(1000).meta({ description: 'Where the search begins', examples: ['dc=harbourline,dc=example'] }),
     filter: ldapFilter.default('(objectClass=*)').meta({ description: 'Filter (RFC 4515)' }),
     scope: z.enum(['sub', 'one']).default('sub').meta({ description: 'The whole subtree, or one level' }),
     attributes: z
@@ -268,7 +265,7 @@ export const ldapConfigSchema = z
     ignore_referrals: z
       .boolean()
       .default(false)
-      .meta({ description: 'Whether parts that other directories hold may be missing' }),
+      .meta({ description: 'Whether to skip references to other directories; otherwise each is an error of the run' }),
   })
   .meta({
     id: 'LdapConnectorConfig',
@@ -298,8 +295,8 @@ export const sqlConfigSchema = z
       .default('tls')
       .meta({ description: '`none` works only for addresses that the operator allows' }),
     ca,
-    database: line(63).meta({ description: 'Name of the database', examples: ['hr'] }),
-    username: line(63).meta({ description: 'The account; the secret is `password`', examples: ['postern'] }),
+    database: rawLine(63).meta({ description: 'Name of the database', examples: ['hr'] }),
+    username: rawLine(63).meta({ description: 'The account; the secret is `password`', examples: ['postern'] }),
     schema: sqlName.optional().meta({ description: 'Schema of the view', examples: ['reporting'] }),
     view: sqlName.meta({ description: 'The view or table to read', examples: ['audit_units'] }),
     columns: z

@@ -55,7 +55,8 @@ export const createConnector = defineRoute({
   method: 'POST',
   path: '/api/v1/connectors',
   summary: 'Set up a connector',
-  description: 'Secrets are stored encrypted and never returned. The request is not stored for a repetition.',
+  description:
+    'Secrets are stored encrypted and never returned. A request that is repeated with its `Idempotency-Key` returns 409, because the response is not stored.',
   body: createConnectorBodySchema,
   exactMembers: keptAsSent,
   answers: { 201: { description: 'The connector', schema: connectorSchema } },
@@ -68,7 +69,7 @@ export const getConnector = defineRoute({
   method: 'GET',
   path: '/api/v1/connectors/:id',
   summary: 'Read a connector',
-  description: 'The ETag changes with all that is answered, also by a run or the schedule.',
+  description: 'Runs and the schedule change the ETag, too.',
   params: connectorParams,
   answers: { 200: { description: 'The connector', schema: connectorSchema }, 304: { description: 'Not modified' } },
   problems: ['not_found'],
@@ -97,7 +98,7 @@ export const deleteConnector = defineRoute({
   path: '/api/v1/connectors/:id',
   summary: 'Retire a connector',
   description:
-    'Deletes its secrets and ends its schedule. Its runs remain and keep its key. Its resources remain too, but it is no longer the `source` of entities. Returns 503 while the universe service is unavailable.',
+    'Deletes its secrets and ends its schedule. Its runs and resources remain, but it is no longer the `source` of entities. Returns 503 while the universe service is unavailable.',
   params: connectorParams,
   answers: { 204: { description: 'Retired' } },
   problems: ['not_found', 'run_in_progress'],
@@ -110,7 +111,7 @@ export const listMissing = defineRoute({
   path: '/api/v1/connectors/:id/missing',
   summary: 'List the rows that are missing from the source of a connector',
   description:
-    'What the connector has brought, and no other, and a run that applied its changes did not find again, until it is back; what a rollback has taken back as well, until that is undone itself before the source is read again. With `missing_policy` `deactivate` it is inactive in the universe; else it stays there as it is.',
+    'Rows that an applied run no longer found in the source, or that a rollback undid, and that no other connector delivers. A row leaves the list when the source has it again. With `missing_policy` `deactivate`, a missing row makes its resource inactive.',
   params: connectorParams,
   query: z.strictObject({ ...pageQuery }),
   answers: { 200: { description: 'Rows, by key', schema: z.array(missingRowSchema) } },
@@ -184,7 +185,7 @@ export const listRunChanges = defineRoute({
   method: 'GET',
   path: '/api/v1/sync-runs/:id/changes',
   summary: 'List the changes of a run',
-  description: 'Shows what a run will change before its approval, and what it has changed afterwards.',
+  description: 'Before approval, what the run will change; afterwards, what it changed.',
   params: runParams,
   query: listChangesQuery,
   answers: {
@@ -226,7 +227,7 @@ export const approveRun = defineRoute({
   path: '/api/v1/sync-runs/:id/approve',
   summary: 'Approve the changes of a run',
   description:
-    'Applies exactly the changes that were reviewed. If the universe has changed so that they are out of date, nothing is applied and the response is 409 `diff_stale`. If this is detected only after the response, the run fails with `diff_stale`. Cancel the run and run the connector again. A run can be approved while its connector is paused, because a pause only prevents new runs.',
+    'Applies exactly the reviewed changes. If they are out of date, nothing is applied: the response is 409 `diff_stale`, or the run fails with `diff_stale` later. Then cancel the run and run the connector again. A run can be approved while its connector is paused.',
   params: runParams,
   body: approveBodySchema,
   answers: { 202: { description: 'The run', schema: runSchema, withoutHeaders: ['Location'] } },
@@ -252,7 +253,7 @@ export const rollbackRun = defineRoute({
   path: '/api/v1/sync-runs/:id/rollback',
   summary: 'Undo the changes of a run',
   description:
-    'A new run with the inverse changes, as far as they are not undone already, as long as nothing newer stands in what it changed: a later run that was undone itself does not. What the run has made becomes inactive; a person gives up an address that goes back to who had it before. If more people become inactive than `safety` allows, the new run waits for approval. What later runs have made of the first 20,000 changes is looked at before the answer (409 `diff_stale`); if something newer is behind them, the new run fails with `diff_stale`. Not of a push.',
+    'Starts a run with the inverse changes. Created resources become inactive, and an e-mail address returns to the person who had it before. Changes that are already undone are left out. If more people become inactive than `safety` allows, the new run waits for approval. If later runs changed the same resources, nothing is undone: the response is 409 `diff_stale`, or, beyond the first 20,000 changes, the new run fails with `diff_stale`. A push cannot be rolled back: push the earlier rows again.',
   params: runParams,
   body: rollbackBodySchema,
   answers: {

@@ -39,12 +39,12 @@ export const mappingRuleSchema = z
       .string()
       .regex(/^(custom\.[^\p{Cc}\p{Cs}]{1,64}|[a-z_]{1,64}(\.[a-z_]{1,64})?)$/u)
       .meta({
-        description: 'A field of the dataset; a member of one after a dot, as `owner.email` or `custom.region`',
+        description: 'A field of the dataset, or a part of it such as `owner.email` or `custom.region`',
         examples: ['name'],
       }),
     source: line(1, 255).optional().meta({
       description:
-        'A column, attribute or member; with a leading `/`, a JSON Pointer (RFC 6901) into the item. For a directory (`ldap`), one of the attributes that are read, in any case: `/mail/0` is the first value of `mail`, even of a single one',
+        'A column, attribute or member, or a JSON Pointer (RFC 6901) into the item, such as `/owner/email`. For `ldap`, one of the `attributes` in any case; `/mail/0` is the first value of `mail`',
     }),
     constant: z.union([text(0, 4000), z.number(), z.boolean()]).optional(),
     default: z
@@ -71,7 +71,7 @@ const mappingSchema = z
   })
   .meta({
     description:
-      'A field without a rule is read from the column of the same name. If an optional field has no such column, the field is empty and the run warns of it (`field_gone`). A table (`csv`, `sql`) must have each column that a rule names, unless the rule has a `default`. Items of other sources may lack the member that a rule names: the field of such an item is empty, and if no item has the member, the first run warns of it (`field_absent`)',
+      'A field without a rule is read from the column of the same name. If an optional field has no such column, it is empty and the run has the warning `field_gone`. A table (`csv`, `sql`) must have each column that a rule names, unless the rule has a `default`. Items of other sources can lack the member of a rule: the field is empty, and if no item has the member, the first run has the warning `field_absent`',
   })
 
 const limits = {
@@ -87,7 +87,7 @@ const safetyFields = {
   max_change_pct: limits.max_change_pct.default(40),
 }
 const aboutSafety =
-  'A run that exceeds one of these waits for approval. Percentages refer to the resources that the connector imported before; before its first import, to its rows. Resources that become inactive count, even if the source itself says so. Missing rows count under every policy except `ignore`'
+  'A run that exceeds a limit waits for approval. Percentages refer to the resources that the connector imported before, or in the first import to its rows. Resources that the source itself makes inactive count. Missing rows count unless `missing_policy` is `ignore`'
 
 export const safetySchema = z.strictObject(safetyFields).meta({ id: 'ConnectorSafety', description: aboutSafety })
 const newSafetySchema = z.strictObject(safetyFields).meta({ id: 'NewConnectorSafety', description: aboutSafety })
@@ -109,7 +109,7 @@ export const scheduleSchema = z
   .meta({
     id: 'ConnectorSchedule',
     description:
-      'If clocks skip a time of day, the run is due right after the skip; if clocks show it twice, the first time. Hourly runs (`*`) are due by elapsed time. No run starts while another run of the connector is in progress or waits for approval: approve or cancel that run, or start another. No run starts while the connector is paused. A connector in `error` continues',
+      'If clocks skip the time, the run is due right after the skip; if they show it twice, the first time. Hourly runs (`*`) are due by elapsed time. No run starts while another run of the connector is in progress or waits for approval, or while the connector is paused. A connector in `error` continues',
   })
 export type Schedule = z.infer<typeof scheduleSchema>
 
@@ -146,7 +146,7 @@ export const connectorSchema = z
     schedule: scheduleSchema.nullable(),
     missing_policy: z
       .enum(missingPolicies)
-      .meta({ description: 'How to treat resources whose row is missing from the source. They are never deleted' }),
+      .meta({ description: 'What happens to resources whose row is missing from the source. They are never deleted' }),
     authoritative: z.boolean().optional().meta({ description: aboutAuthority }),
     safety: safetySchema,
     state: z.enum(['active', 'paused', 'error']).meta({
@@ -174,7 +174,7 @@ export const createConnectorBodySchema = z
   .strictObject({
     key: connectorKeySchema.meta({
       description:
-        'Those of pushes (`inline`, `inline-…`, `scim-inbound`) are taken; what begins with `retired-` is reserved: 422 `reserved`',
+        '`inline`, `inline-…` and `scim-inbound` are the keys of pushes (409); `retired-…` is reserved (422)',
     }),
     name: line(1, 255),
     type: z.enum(creatableConnectorTypes),
@@ -206,12 +206,12 @@ export const updateConnectorBodySchema = z
     config: configSchema.optional().meta({ description: 'Replaces the whole configuration' }),
     secrets: z.record(secretName, secretValue.nullable()).optional().meta({
       description:
-        'Sets those that are named; null removes one. Where `config` names another source (its origin, host, port, `ca`, `encryption` or account), each secret that is set has to be named: 422 `secret_needed`',
+        'Sets the named secrets; null removes one. If `config` changes the origin, host, port, `ca`, `encryption` or account, every stored secret must be named: 422 `secret_needed`',
     }),
     mapping: mappingSchema.optional(),
     schedule: scheduleSchema.nullable().optional(),
     missing_policy: z.enum(missingPolicies).optional(),
-    authoritative: z.boolean().optional().meta({ description: 'Counts from the next run' }),
+    authoritative: z.boolean().optional().meta({ description: 'Applies from the next run' }),
     safety: safetyChangeSchema.optional(),
     state: z.enum(['active', 'paused']).optional(),
   })
@@ -225,9 +225,9 @@ export const connectorAddressSchema = z
 
 export const missingRowSchema = z
   .object({
-    source_key: z.string().meta({ description: 'The external_id, or node_key, of what it became' }),
+    source_key: z.string().meta({ description: 'The `external_id` or `node_key` of its resource' }),
     dataset: z.enum(datasets),
-    missing_since: timestampSchema.meta({ description: 'When a run first did not find it' }),
+    missing_since: timestampSchema.meta({ description: 'When a run first missed it' }),
   })
   .meta({ id: 'MissingRow' })
 export type MissingRow = z.infer<typeof missingRowSchema>

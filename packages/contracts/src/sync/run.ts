@@ -22,17 +22,17 @@ const count = (description: string) => z.int().min(0).meta({ description })
 
 export const runCountsSchema = z
   .object({
-    fetched: count('Rows that the source gave'),
-    valid: count('Rows that can be taken in'),
-    invalid: count('Rows that cannot; see the errors of the run. Errors of a push are only in its response'),
-    created: count('New'),
-    updated: count('Changed'),
-    moved: count('Put below another parent, and perhaps changed as well'),
-    reactivated: count('Active again'),
-    deactivated: count('No longer active'),
-    unchanged: count('As they were'),
-    missing: count('Brought by the connector before, by no other, and not in the source any more'),
-    applied: count('Changes that the universe has taken in so far'),
+    fetched: count('Rows in the source'),
+    valid: count('Valid rows'),
+    invalid: count('Invalid rows; see the errors of the run. Errors of a push are only in its response'),
+    created: count('Created resources'),
+    updated: count('Changed resources with the same parent'),
+    moved: count('Resources with a different parent, whether changed otherwise or not'),
+    reactivated: count('Resources that become active again'),
+    deactivated: count('Resources that become inactive'),
+    unchanged: count('Resources without a change'),
+    missing: count('Rows that the source no longer has, and that no other connector delivers'),
+    applied: count('Changes applied so far'),
   })
   .meta({ id: 'SyncRunCounts' })
 export type RunCounts = z.infer<typeof runCountsSchema>
@@ -51,7 +51,7 @@ export const runSchema = z
     id: uuidSchema,
     connector_id: uuidSchema.nullable(),
     connector_key: z.string().nullable().meta({
-      description: 'Of a retired connector: the key that it had, which another one may have by now',
+      description: 'The key of the connector at that time; another one can have it now',
     }),
     mode: z.enum(runModes),
     trigger: z.enum(['api', 'schedule', 'upload', 'push']),
@@ -63,7 +63,7 @@ export const runSchema = z
       .nullable()
       .meta({ description: 'Why the run failed and how to fix it' }),
     diff_hash: z.string().nullable().meta({
-      description: 'SHA-256 of the changes, and of the rows that are missing from this run on: what an approval is for',
+      description: 'SHA-256 of the changes and the newly missing rows. An approval names it',
     }),
     input_sha256: z.string().nullable().meta({ description: 'The SHA-256 of an uploaded file' }),
     rollback_of: uuidSchema.nullable(),
@@ -75,7 +75,7 @@ export const runSchema = z
     finished_at: timestampSchema.nullable(),
     details_cleared_at: timestampSchema.optional().meta({
       description:
-        'Only where the platform has removed them after a time: when its errors went, and its changes where they were only looked at',
+        'When old details were deleted: the errors, and changes that were never applied. Absent if they are stored',
     }),
   })
   .meta({ id: 'SyncRun' })
@@ -106,8 +106,7 @@ export const runErrorSchema = z
     message: z.string(),
     value_excerpt: z.string().nullable().meta({ description: 'The first 80 characters of the value' }),
     severity: z.enum(['error', 'warning']).meta({
-      description:
-        '`warning`: the row was taken in all the same. Told of rows that are new or read otherwise than before, the first 1,000 of a run',
+      description: '`warning`: the row is valid. Only new and changed rows have warnings, at most 1,000 in a run',
     }),
   })
   .meta({ id: 'SyncRunError' })
@@ -123,7 +122,7 @@ export const listRunsQuery = z.strictObject({
     .optional()
     .meta({
       description:
-        'The key of a connector, or of a retired one. If another connector has the key now, the list has the runs of both; `connector_id` distinguishes them',
+        'The key of a connector. If a retired connector had the same key, the list has the runs of both; `connector_id` distinguishes them',
     }),
   status: anyOf(runStatuses).optional(),
 })
@@ -134,11 +133,11 @@ export const startRunQuery = z.strictObject({
   mode: z
     .enum(['dry_run', 'apply'])
     .default('apply')
-    .meta({ description: '`dry_run` ends when the changes are known and applies none' }),
+    .meta({ description: '`dry_run`: computes the changes and applies none' }),
   override_safety: z
     .enum(['true', 'false'])
     .default('false')
-    .meta({ description: '`true` applies the changes without approval, regardless of the limits; requires a reason' }),
+    .meta({ description: '`true` applies the changes without approval, regardless of the limits; requires `reason`' }),
   reason: line(1, 500).optional(),
 })
 

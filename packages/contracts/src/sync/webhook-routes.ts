@@ -73,9 +73,9 @@ export const deleteWebhook = defineRoute({
   method: 'DELETE',
   path: '/api/v1/webhooks/:id',
   summary: 'Delete an endpoint for events',
-  description: 'No event is sent to it any more, not even those that wait.',
+  description: 'Deliveries that wait are dropped.',
   params: webhookParams,
-  answers: { 204: { description: 'Deleted; deliveries that waited are dropped' } },
+  answers: { 204: { description: 'Deleted' } },
   problems: ['not_found'],
 })
 

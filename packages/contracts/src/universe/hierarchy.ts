@@ -34,7 +34,7 @@ export const hierarchySchema = z
     key: hierarchyKeySchema,
     name: z.string(),
     kind: z.enum(hierarchyKinds),
-    is_primary: z.boolean().meta({ description: 'One hierarchy of a tenant is the primary one' }),
+    is_primary: z.boolean().meta({ description: 'Whether it is the primary one of the tenant' }),
     version: z.int().meta({ description: 'Increases by one with each push that changes a node. Use it in `as_of`' }),
     node_count: z.int().meta({ description: 'Active nodes' }),
     created_by: createdBySchema,
@@ -59,9 +59,7 @@ const nodeFields = {
   valid_from: dateSchema.nullable(),
   valid_to: dateSchema.nullable(),
   entity_ids: z.array(uuidSchema),
-  since_version: z
-    .int()
-    .meta({ description: 'The version of the hierarchy since which the node is, and stands, as it does' }),
+  since_version: z.int().meta({ description: 'The version of the hierarchy that changed the node last' }),
 }
 
 export const nodeSchema = z.object(nodeFields).meta({ id: 'HierarchyNode' })

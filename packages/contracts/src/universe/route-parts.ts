@@ -7,4 +7,6 @@ export const base = {
   access: { kind: 'scope', scope: 'read:universe' },
 } as const
 export const addressed = z.strictObject({ id: resourceAddressSchema })
-export const search = text(1, 200).optional().meta({ description: 'Text that the resource holds, in any case' })
+export const search = text(1, 200)
+  .optional()
+  .meta({ description: 'A part of a text of the resource, case-insensitive' })

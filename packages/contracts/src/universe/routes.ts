@@ -94,17 +94,17 @@ const entitySourceSchema = z
   .object({
     connector_id: uuidSchema.meta({
       description:
-        'The connector that provides it. If there are several, the first one, until its source no longer has the entity or it is retired',
+        'If several connectors deliver it: the first one, until its source no longer has the entity or it is retired',
     }),
     source_key: z.string().meta({ description: 'Its key in the source' }),
-    first_seen_at: timestampSchema.meta({ description: 'When the connector first provided it' }),
+    first_seen_at: timestampSchema.meta({ description: 'When the connector first delivered it' }),
     last_seen_at: timestampSchema.meta({
       description:
-        'When the source was last read to its end and had it. Moves with each run, without a new version of the entity',
+        'The last complete read of the source that had it. A change of this time makes no new version of the entity',
     }),
     missing_since: timestampSchema
       .nullable()
-      .meta({ description: 'Since when it is missing from the source; null if it is not missing' }),
+      .meta({ description: 'Since when the source lacks it; null if the source has it' }),
   })
   .meta({ id: 'EntitySource' })
 
@@ -135,7 +135,7 @@ export const entitySchema = z
     custom: customSchema,
     source: entitySourceSchema.nullable().meta({
       description:
-        'Which connector brings the entity: known once a run of it has ended. null: none does, as where integrators push it, or the connector is retired, which makes no version of the entity and no entry of the change feed',
+        'The connector that delivers the entity; null before its run has ended, without a connector, and after it was retired. Retiring makes no new version of the entity',
     }),
     created_by: createdBySchema,
     created_at: timestampSchema,
@@ -163,8 +163,7 @@ export const expandedEntitySchema = entitySchema
         'With `expand=finding_counts` and `read:findings`: findings that are open, in remediation or in validation',
     }),
     archived_with_open_findings: z.boolean().optional().meta({
-      description:
-        'Beside `open_findings`: the entity was archived, which findings do not hinder, while some of them are open',
+      description: 'With `open_findings`: whether the entity is archived and has some',
     }),
   })
   .meta({ id: 'ExpandedAuditableEntity' })
@@ -177,7 +176,7 @@ const expandEntity = (more: string) =>
   anyOf(entityExpansions)
     .optional()
     .meta({
-      description: `What belongs to an entity, in the same answer: any of ancestors, nodes, finding_counts (\`open_findings\`; left out without \`read:findings\`); comma-separated${more}`,
+      description: `Adds related resources: any of ancestors, nodes, finding_counts (\`open_findings\`; needs \`read:findings\`); comma-separated${more}`,
     })
 
 function levels(max: number, description: string) {
@@ -219,7 +218,7 @@ export const listEntities = defineRoute({
       .optional()
       .meta({
         description:
-          'Children of the entity, or of one of several: ids, `ref:` or `ext:` addresses, repeated or comma-separated; `none`: entities that have no parent',
+          'Children of one of the entities: ids, `ref:` or `ext:` addresses, repeated or comma-separated. `none`: entities without a parent',
       }),
     subtree_of: z.union([resourceAddressSchema, nodeAddressSchema]).optional().meta({
       description:
@@ -233,12 +232,12 @@ export const listEntities = defineRoute({
       .optional()
       .meta({ description: 'The residual rating, or the inherent one if there is no residual rating' }),
     next_audit_due_before: dateSchema.optional(),
-    external_id: keyFilter(externalIdSchema, 'The one with this key of the integrator’s own'),
-    connector_id: idFilter('Brought by this connector (`source`), or made by it (`created_by`)'),
+    external_id: keyFilter(externalIdSchema, 'The one with this external id'),
+    connector_id: idFilter('Entities that one of the connectors delivers (`source`) or created (`created_by`)'),
     missing: z
       .enum(['true', 'false'])
       .optional()
-      .meta({ description: 'Whether it is missing from its source (`source.missing_since`)' }),
+      .meta({ description: 'Whether its source lacks it (`source.missing_since`)' }),
     updated_since: updatedSince,
     q: search,
     sort: z
@@ -328,12 +327,12 @@ export const listNodes = defineRoute({
   method: 'GET',
   path: '/api/v1/hierarchies/:key/nodes',
   summary: 'List the nodes of a hierarchy',
-  description: 'Give `as_of` a version to read pages of one and the same tree while pushes arrive.',
+  description: 'With a version in `as_of`, all pages are of the same tree, whatever is pushed meanwhile.',
   params: keyed,
   query: z.strictObject({
     ...pageQuery,
     subtree_of: nodeAddressSchema.optional(),
-    depth: levels(maxNodeDepth, 'The number of levels from the top; 1 is only the top').optional(),
+    depth: levels(maxNodeDepth, 'Levels from the top; 1: only the top').optional(),
     status: anyOf(nodeStatuses).optional(),
     as_of: asOfSchema.optional(),
     q: search,
@@ -350,7 +349,7 @@ export const getNode = defineRoute({
   method: 'GET',
   path: '/api/v1/hierarchy-nodes/:id',
   summary: 'Read a node of any hierarchy by its id',
-  description: 'For an id whose hierarchy is not known, as in a finding or an entity.',
+  description: 'For an id without its hierarchy, as in a finding or an entity.',
   params: z.strictObject({ id: uuidSchema }),
   query: z.strictObject({ fields: fieldsOf(lookedUpNodeSchema) }),
   answers: { 200: { description: 'The node', schema: lookedUpNodeSchema }, 304: { description: 'Not modified' } },
@@ -367,7 +366,7 @@ export const getTree = defineRoute({
   params: keyed,
   query: z.strictObject({
     root: nodeAddressSchema.optional(),
-    depth: levels(maxNodeDepth, 'The number of levels from the top; 1 is only the top').optional(),
+    depth: levels(maxNodeDepth, 'Levels from the top; 1: only the top').optional(),
     status: anyOf(nodeStatuses).optional(),
     as_of: asOfSchema.optional(),
   }),
@@ -386,8 +385,7 @@ export const diffHierarchy = defineRoute({
   method: 'GET',
   path: '/api/v1/hierarchies/:key/diff',
   summary: 'List the differences between two versions of a hierarchy',
-  description:
-    'Nodes are sorted by the version that wrote them last. There is no count, because the comparison happens page by page.',
+  description: 'Nodes are sorted by the version that changed them last. There is no count.',
   params: keyed,
   query: z.strictObject({
     limit: pageQuery.limit,

@@ -38,7 +38,7 @@ export const keyWords: Readonly<Record<string, Word>> = {
   masked: ['The last four characters of the key', '•••••x7Qd'],
   max_key_days: ['Longest life of a key, in days', 365],
   action: ['What to do with the keys', 'revoke'],
-  'KeyHealth.reason': ['Why keys need a look'],
+  'KeyHealth.reason': ['Why keys need attention'],
   changed_by: ['Who changed it last'],
   tenant: ['The tenant of the caller'],
   roles: ['Roles of a person'],

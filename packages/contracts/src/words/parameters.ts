@@ -28,8 +28,8 @@ const words: Readonly<Record<string, Words>> = {
   repeat: { description: 'Whether it repeats an earlier one', examples: ['true'] },
   identified_from: { description: 'Identified on this day or later' },
   identified_to: { description: 'Identified on this day or earlier' },
-  target_after: { description: 'To be done after this day' },
-  target_before: { description: 'To be done before this day' },
+  target_after: { description: 'With a target date after this day' },
+  target_before: { description: 'With a target date before this day' },
   due_after: { description: 'Due after this day' },
   due_before: { description: 'Due before this day' },
   next_audit_due_before: { description: 'The next audit is due before this day' },
@@ -74,7 +74,8 @@ interface Described {
   readonly enum?: unknown
 }
 
-export function wordsOf(
+/** The description and example of a parameter that has none of its own. */
+export function parameterWords(
   name: string,
   schema: z.ZodType,
   described: Described,

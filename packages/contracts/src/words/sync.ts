@@ -1,16 +1,16 @@
 import type { Word } from './word.ts'
 
 export const syncWords: Readonly<Record<string, Word>> = {
-  dataset: ['What the connector brings'],
+  dataset: ['What the connector imports'],
   config: [
-    'Where and how the source is read. By `type`, it has the members of the schema `CsvConnectorConfig`, `HttpJsonConnectorConfig`, `ScimConnectorConfig`, `LdapConnectorConfig` or `SqlConnectorConfig`',
+    'Where and how the source is read: `CsvConnectorConfig`, `HttpJsonConnectorConfig`, `ScimConnectorConfig`, `LdapConnectorConfig` or `SqlConnectorConfig`, by `type`',
   ],
   schedule: ['When it runs automatically; null for never'],
-  safety: ['Limits that a run must keep'],
-  max_deactivate: ['Most rows that one run may deactivate', 50],
-  max_deactivate_pct: ['The same in percent of the active rows', 10],
-  max_change_pct: ['Most rows that one run may change, in percent', 40],
-  min_rows: ['Fewest rows that the source must have', 1],
+  safety: ['Limits of a run'],
+  max_deactivate: ['Maximum number of rows that a run may deactivate', 50],
+  max_deactivate_pct: ['The same, in percent of the active rows', 10],
+  max_change_pct: ['Maximum share of rows that a run may change, in percent', 40],
+  min_rows: ['Minimum number of rows in the source', 1],
   missing_policy: ['What happens to rows that the source no longer has'],
   hierarchy: ['The hierarchy that the rows belong to'],
   last_run_at: ['When the last run started'],
@@ -22,13 +22,13 @@ export const syncWords: Readonly<Record<string, Word>> = {
   format: ['Form of the dates in the source', 'dd.MM.yyyy'],
   values: ['What each value of the source becomes'],
   row: ['Number of the row in the source', 2],
-  rows: ['The first rows of the source, with what becomes of them'],
-  mapped: ['The row as it would be stored; null if it has faults'],
+  rows: ['The first rows of the source, and what they would become'],
+  mapped: ['The row as it would be stored; null if it is invalid'],
   message: ['What happened and what to do', 'must not be empty'],
   error: ['Why the change was not applied', 'The parent is inactive.'],
   connector_key: ['Key of the connector', 'hr-nightly'],
   diff_hash: [
-    'Hash of the changes; approving names it',
+    'Hash of the changes; an approval names it',
     '5f8f04f6a3a892aaabbddb6cf273894493773960d4a325b105fee46eef4304f1',
   ],
   input_sha256: [
