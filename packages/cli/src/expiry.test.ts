@@ -15,11 +15,11 @@ describe('--expires', () => {
     '2027-06-30T00:00:00',
     '2027-02-30T00:00:00Z',
     '2027-13-01T00:00:00Z',
-  ])('refuses %j, which names no moment that all agree on', (text) => {
+  ])('refuses %j, which is no unambiguous time', (text) => {
     expect(() => parseExpiry(text)).toThrow('--expires must be 30d, 90d, 1y, a date')
   })
 
-  test.each(['30d', '90d', '1y'] as const)('takes the choice %s', (text) => {
+  test.each(['30d', '90d', '1y'] as const)('accepts the choice %s', (text) => {
     expect(parseExpiry(text)).toEqual({ expires_in: text })
   })
 
@@ -28,7 +28,7 @@ describe('--expires', () => {
   })
 
   test.each(['2027-06-30T00:00:00Z', '2027-06-30T02:00:00.5+02:00', '2027-06-30t00:00:00z'])(
-    'takes the time %s unchanged',
+    'accepts the time %s unchanged',
     (text) => {
       expect(parseExpiry(text)).toEqual({ expires_in: 'custom', expires_at: text })
     },

@@ -20,7 +20,7 @@ describe('tables', () => {
     ).toBe('A     B\n😀     x\nlong  y')
   })
 
-  test('a formatTable can have very many rows', () => {
+  test('a table can have very many rows', () => {
     expect(
       formatTable(
         ['A'],

@@ -105,7 +105,7 @@ describe('the tools of postern mcp', () => {
     expect(await read(client, 'getFinding', { id: value.id })).toMatchObject({ value: { severity: 'low' } })
   })
 
-  test.each(['..', '.', ''])('take %j for no id, which would be the path of another resource', async (id) => {
+  test.each(['..', '.', ''])('reject %j as an id, because it would be the path of another resource', async (id) => {
     const client = await connect((await makeKey('read:findings')).key)
     const [text, failed] = await call(client, 'getFinding', { id })
     expect([text, failed]).toEqual([expect.stringContaining('must be ids'), true])

@@ -199,7 +199,7 @@ describe('connectors, through the gateway', () => {
     })
   })
 
-  test('are not taken from a page that something else than the API answers with', async () => {
+  test('are not read from a page that is not from the API', async () => {
     const page = createServer((_request, response) => void response.end('<!doctype html>')).listen(0, '127.0.0.1')
     await once(page, 'listening')
     const address = page.address()

@@ -99,25 +99,25 @@ async function begin(caller: SignedCaller, principal: Principal, size: number): 
 
 const piece = { ...tus, 'content-type': 'application/offset+octet-stream', 'upload-offset': '0' }
 
-/** A body that stands still when its beginning was taken. */
-function standingBody(first: Buffer) {
-  const taken = Promise.withResolvers<void>()
+/** A body that stalls after its beginning was read. */
+function stallingBody(first: Buffer) {
+  const isRead = Promise.withResolvers<void>()
   let isSent = false
   const body = new Readable({
     read: () => {
-      if (isSent) taken.resolve()
+      if (isSent) isRead.resolve()
       else body.push(first)
       isSent = true
     },
   })
-  return { body, taken: taken.promise }
+  return { body, taken: isRead.promise }
 }
 
 test('stalled senders do not block others, and their files are complete when they continue', async () => {
   const service = await startOnSlowBucket({ POSTERN_BLOB_S3_PARTS: '2' })
   const { caller } = service
   const [pieces, whole] = [uploader(), uploader()]
-  const bodies = Array.from({ length: 3 }, () => standingBody(bytes.subarray(0, 2 * 1024 * 1024)))
+  const bodies = Array.from({ length: 3 }, () => stallingBody(bytes.subarray(0, 2 * 1024 * 1024)))
   const [first, second, third] = bodies.map(({ body }) => body)
   const answers = [
     caller.call(pieces, 'PATCH', await begin(caller, pieces, bytes.length), { body: first, headers: piece }),

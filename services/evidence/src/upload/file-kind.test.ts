@@ -128,19 +128,19 @@ describe('a list of accepted media types', () => {
   const pdf = Buffer.from('%PDF-1.7')
   const png = Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex')
 
-  test.each(['image/png', 'application/octet-stream', 'textual/csv', 'application/pdfx'])('leaves out %s', (type) => {
+  test.each(['image/png', 'application/octet-stream', 'textual/csv', 'application/pdfx'])('rejects %s', (type) => {
     expect(judgeDeclared('a', type, allowed).accepted).toBe(false)
     expect(judgeDeclared('a', type).accepted).toBe(true)
   })
 
-  test.each(['text/csv', 'Text/CSV; charset=utf-8', 'application/pdf'])('lets %s through', (type) => {
+  test.each(['text/csv', 'Text/CSV; charset=utf-8', 'application/pdf'])('accepts %s', (type) => {
     expect(judgeDeclared('a', type, allowed).accepted).toBe(true)
   })
 
   test('also applies to the type that the bytes show, if they show one', async () => {
     expect(await judgeBytes(png, allowed)).toEqual({
       accepted: false,
-      reason: 'The first bytes show image/png, which is not taken here.',
+      reason: 'The first bytes are those of image/png, which this installation does not accept.',
     })
     expect((await judgeBytes(png)).accepted).toBe(true)
     expect((await judgeBytes(pdf, allowed)).accepted).toBe(true)
