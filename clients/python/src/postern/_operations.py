@@ -890,7 +890,7 @@ class RemediationLog(Resource):
         self,
         **query: Unpack[GetLogCheckpointQuery],
     ) -> models.LogCheckpoint:
-        """Read a signed end of the log."""
+        """Read a signed checkpoint of the log."""
         return self._call("GET", "/api/v1/remediation-log/checkpoint", {}, query=query)
 
     def keys(
@@ -912,7 +912,7 @@ class AsyncRemediationLog(AsyncResource):
         self,
         **query: Unpack[GetLogCheckpointQuery],
     ) -> models.LogCheckpoint:
-        """Read a signed end of the log."""
+        """Read a signed checkpoint of the log."""
         return await self._call("GET", "/api/v1/remediation-log/checkpoint", {}, query=query)
 
     async def keys(

@@ -68,7 +68,7 @@ function formatUsage({
     moment(at),
   ])
   if (reasons.length > 0) parts.push(formatTable(['REASON', 'ROUTE', 'REFUSED', 'LAST'], reasons))
-  if (other > 0) parts.push(`${other} more refusals have no address and route, because there were too many on one day.`)
+  if (other > 0) parts.push(`Refusals without address and route, because there were too many on one day: ${other}.`)
   const rows = last.map(({ at, code, method, route, address, request_id: request }) => [
     moment(at),
     code,
