@@ -20,12 +20,10 @@ export function parseExpiry(text: string): ExpiryInput {
   )
 }
 
-/** Parses an RFC 3339 time, or a date as the last second of its day in UTC. */
 export function parseEnd(text: string, option = '--expires'): string {
   return parseTime(text, option, 'last')
 }
 
-/** Parses an RFC 3339 time, or a date as the first second of its day in UTC. */
 export function parseStart(text: string, option: string): string {
   return parseTime(text, option, 'first')
 }

@@ -4,7 +4,6 @@ import { describeConnectionFailure, describeForeignAnswer, describeRedirect } fr
 import type { CommandContext } from './session.ts'
 import { readGatewaySettings } from './settings.ts'
 
-/** The connection broke while a run was watched. */
 export class WatchEndedError extends Error {
   readonly run: string
 

@@ -4,10 +4,7 @@ import type { CommandContext } from './session.ts'
 
 const everyKey = new RegExp(keyValuePattern, 'g')
 
-/**
- * Returns the distinct keys in a text on standard input. A key on the command line is rejected, because shells and process
- * lists keep it.
- */
+/** Returns the distinct keys on standard input. Shells and process lists would keep a key on the command line. */
 export async function readKeyValues(
   context: CommandContext,
   source: string,

@@ -7,7 +7,6 @@ export interface ObtainOptions {
   readonly secret: string | undefined
   /** The port of the callback; undefined: the device flow. */
   readonly port: number | undefined
-  /** Shows the person what to do. */
   readonly note: (line: string) => void
   readonly timeoutMs: number
 }

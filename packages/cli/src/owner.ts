@@ -7,7 +7,6 @@ export interface OwnerOptions {
   readonly ownerContact?: string
 }
 
-/** Parses `--owner`, or `--owner-team` with `--owner-contact`. */
 export function parseOwner({ owner, ownerTeam, ownerContact }: OwnerOptions): OwnerChoice | undefined {
   const isTeam = ownerTeam !== undefined || ownerContact !== undefined
   if (owner !== undefined && isTeam)

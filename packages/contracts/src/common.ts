@@ -138,7 +138,6 @@ function isNamed(person: { person_id?: unknown; email?: unknown; name?: unknown 
 }
 const mustBeNamed = { message: 'must name a person by person_id, email or name' }
 
-/** Linked to a synced person by e-mail address. */
 export const personRefSchema = z
   .strictObject({
     person_id: uuidSchema.optional(),
@@ -155,7 +154,6 @@ export const personRefSchema = z
   })
 export type PersonRef = z.infer<typeof personRefSchema>
 
-/** An invalid address without a name becomes the name. */
 export const sentPersonRefSchema = z
   .strictObject({
     person_id: uuidSchema.optional(),
@@ -213,7 +211,6 @@ const customName = plainLine(1, 64).refine((name) => name === name.trim(), {
   message: 'must not begin or end with white space',
 })
 
-/** At most 50 custom fields, each a string, number, boolean or null. */
 export const customSchema = z
   .record(customName, z.union([text(0, 4000), z.number(), z.boolean(), z.null()]))
   .refine((fields) => Object.keys(fields).length <= 50, { message: 'must have at most 50 fields' })

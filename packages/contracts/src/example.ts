@@ -20,7 +20,6 @@ interface SchemaContext {
   readonly within: readonly string[]
 }
 
-/** Returns undefined if the schema is part of itself. */
 function build(schema: unknown, context: SchemaContext): unknown {
   const {
     examples,

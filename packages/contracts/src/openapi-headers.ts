@@ -70,7 +70,6 @@ export function requiredHeadersOf(route: Route, status: number): string[] {
   ]
 }
 
-/** Whether it is a list that can be loaded incrementally with `updated_since`. */
 export function isSyncedList({ query }: Pick<Route, 'query'>): boolean {
   return query?.shape['cursor'] !== undefined && query.shape['updated_since'] !== undefined
 }

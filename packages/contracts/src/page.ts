@@ -16,7 +16,6 @@ export const formQuery = {
   }),
 }
 
-/** How a CSV is written. Has no effect on other forms. */
 export const csvQuery = {
   csv: z.enum(['excel']).optional().meta({
     description:
@@ -32,7 +31,6 @@ export const csvQuery = {
   }),
 }
 
-/** A list returns a bare array; `Link` has the next page (RFC 8288). */
 export const pageQuery = {
   limit: z
     .string()
@@ -97,7 +95,6 @@ export function fieldsOf(item: z.ZodObject) {
     })
 }
 
-/** Repeated or comma-separated values; any may match. */
 export function anyOf<const T extends readonly [string, ...string[]]>(values: T) {
   return listOfWords(values, values.length)
     .transform(split)

@@ -116,7 +116,6 @@ export function problemUri(code: ProblemCode): string {
   return `/problems/${code.replaceAll('_', '-')}`
 }
 
-/** `requestId` is the `instance`. */
 export function problemDocument(code: ProblemCode, requestId: string, input: ProblemInput = {}): ProblemDocument {
   const { status, title } = problemTypes[code]
   const detail = detailOf(input)
@@ -135,7 +134,6 @@ export function problemDocument(code: ProblemCode, requestId: string, input: Pro
   }
 }
 
-/** The errors that a detail repeats. */
 const maxRepeated = 3
 
 /** The detail of a problem: its own words, else those of its first errors. */

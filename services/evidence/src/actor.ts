@@ -7,7 +7,7 @@ export interface Actor {
   readonly label: string
 }
 
-/** Throws a problem for service accounts of people's providers, which have no role here. */
+/** Throws 403 for machines, which have no role here. */
 export function actorOf({ kind, id, label }: RequestInfo['context']): Actor {
   if (kind === 'machine') throw problem('role_required')
   return { type: kind === 'service' ? 'connector' : kind, id, label }

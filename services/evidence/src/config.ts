@@ -20,10 +20,8 @@ import type { AllowedTypes } from './upload/file-kind.ts'
 export interface Config extends BaseConfig {
   readonly database: DatabaseConfig
   readonly universe: ServiceAddress
-  /** Without clamd, nothing is scanned, and receipts say so. */
   readonly clamav: ClamavOptions | undefined
   readonly store: StoreConfig
-  /** `type/subtype` or `type/*`. Default: all except programs, scripts and web pages. */
   readonly allowedTypes: AllowedTypes
   readonly maxFileBytes: number
   /** Open resumable uploads count. Undefined: no limit. */
@@ -31,7 +29,6 @@ export interface Config extends BaseConfig {
   readonly resumableForMs: number
   readonly stallMs: number
   readonly abandonedAfterMs: number
-  /** Default 1 h. */
   readonly sweepEveryMs: number
   /** Ed25519 keys. The first signs receipts; the others verify older ones. */
   readonly receiptKeys: SigningKeys

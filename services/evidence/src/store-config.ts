@@ -8,19 +8,14 @@ export type StoreConfig =
 export interface S3Config {
   readonly bucket: string
   readonly prefix: string
-  /** Default: that of Amazon S3 in the region. */
   readonly endpoint: string | undefined
   readonly region: string
-  /** Default: the role of the machine or pod. */
   readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string } | undefined
-  /** Whether the bucket is in the path instead of the host name. */
   readonly pathStyle: boolean
   readonly checksums: boolean
   /** For one call with its retries. Shorter than a transaction may wait. */
   readonly timeoutMs: number
-  /** Parts of 8 MiB in memory, for all uploads. */
   readonly parts: number
-  /** Each upload uses up to 8 MiB of it. */
   readonly spoolDirectory: string
 }
 

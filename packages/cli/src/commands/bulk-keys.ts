@@ -31,7 +31,6 @@ interface BulkOptions extends OutputOptions, OwnerOptions {
   readonly apply?: string
 }
 
-/** Previews a change of several keys. Makes it if `--apply` names the preview. */
 export async function changeKeys(context: CommandContext, action: string, options: BulkOptions): Promise<void> {
   assertWords('the action', [action], bulkActions)
   const selection = parseSelection(options)

@@ -41,7 +41,6 @@ export interface RunOptions extends OutputOptions {
   readonly overrideSafety?: string
 }
 
-/** Starts a run, and with `watch` follows it to its end. */
 export async function runConnector(context: CommandContext, key: string, options: RunOptions): Promise<void> {
   const file = await fileBody(options.file)
   const run = await withGateway(context, async (client) => {

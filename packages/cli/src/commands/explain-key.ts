@@ -11,7 +11,6 @@ interface ExplainOptions extends KeyOptions {
   readonly address?: string
 }
 
-/** Shows what a gateway would decide about a request, or why one was refused, step by step. */
 export async function explainRequest(context: CommandContext, id: string, options: ExplainOptions): Promise<void> {
   const { request, method, path, address } = options
   const isAlone = method === undefined && path === undefined && address === undefined

@@ -14,7 +14,6 @@ export interface KeyOptions extends OutputOptions {
   readonly tenant?: string
 }
 
-/** Finds a key by its value on standard input. */
 export async function findKeyByValue(context: CommandContext, source: string, options: KeyOptions): Promise<void> {
   const [value, ...others] = await readKeyValues(context, source, 'keys find')
   if (others.length > 0) throw usageError(`standard input contains ${others.length + 1} keys: pass one at a time`)

@@ -33,7 +33,6 @@ function formatOwner(owner: ApiKey['owner']): string {
   return `${owner.name} (${owner.contact ?? owner.id ?? '-'}${left})`
 }
 
-/** Returns a suffix that says which gateways enforce a change. */
 export function formatEnforcement(enforcement: Enforcement | null): string {
   if (enforcement === null) return ''
   const { gateways, confirmed, fenced } = enforcement

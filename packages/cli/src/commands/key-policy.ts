@@ -6,7 +6,6 @@ import { findTenant } from './tenants.ts'
 
 const target = '/api/v1/key-policy'
 
-/** Shows the key policy of a tenant, or changes the rules that are given. */
 export async function keyPolicy(
   context: CommandContext,
   options: OutputOptions & {

@@ -3,7 +3,6 @@ import { type CommandContext, parseAnswer, printJson, withKeysService } from '..
 import { moment, formatTable } from '../table.ts'
 import { type KeyOptions, findKey, keysPath } from './find-key.ts'
 
-/** Shows where a key was used in the last 30 days, and what was refused. */
 export async function showUsage(context: CommandContext, id: string, options: KeyOptions): Promise<void> {
   const shown = await withKeysService(context.env, async (service) => {
     const { key, tenantId } = await findKey(service, id, options.tenant)

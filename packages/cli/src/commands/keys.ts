@@ -204,7 +204,6 @@ export async function revokeKey(
   context.print(`${revoked.masked} is revoked: every gateway rejects it${formatEnforcement(revoked.enforcement)}`)
 }
 
-/** Shows the value of the new key. */
 export async function rotateKey(
   context: CommandContext,
   id: string,

@@ -123,7 +123,6 @@ export interface DecisionOptions extends OutputOptions {
   readonly reason?: string
 }
 
-/** Applies exactly the changes with this hash. */
 export async function approveRun(
   context: CommandContext,
   run: string,

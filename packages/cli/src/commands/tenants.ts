@@ -56,7 +56,6 @@ export async function showTenant(context: CommandContext, address: string, optio
   else context.print(formatTenant(tenant))
 }
 
-/** Changes a tenant, and returns when every gateway uses the change. */
 export async function updateTenant(
   context: CommandContext,
   address: string,
@@ -106,7 +105,6 @@ export async function listTenantEvents(
   context.print(formatTable(['AT', 'EVENT', 'BY', 'NAME', 'KEY LIMIT', 'TENANT LIMIT'], rows))
 }
 
-/** Suspends or resumes a tenant, and returns when every gateway uses the change. */
 export async function changeTenant(
   context: CommandContext,
   change: 'suspend' | 'resume',

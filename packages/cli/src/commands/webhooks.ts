@@ -97,7 +97,6 @@ function assertEvents(events: readonly string[]): void {
   throw usageError(`--event has the unknown value ${unknown.join(', ')}. Known: ${webhookSubscriptions.join(' ')}`)
 }
 
-/** Changes the members that have an option. */
 export async function updateWebhook(
   context: CommandContext,
   id: string,
@@ -167,7 +166,6 @@ export async function rotateWebhookSecret(
   else context.print(`${formatWebhook(rotated)}\n\nThe new secret is shown only now:\n${rotated.secret}`)
 }
 
-/** Sends a test event, or with `delivery` a stored event again. */
 export async function sendWebhook(
   context: CommandContext,
   id: string,

@@ -22,7 +22,6 @@ export function withExamples(command: Command, ...examples: readonly string[]): 
 
 export const parseLimit = wholeNumberTo(9_999_999)
 
-/** Returns a parser of options. */
 export function wholeNumberTo(most: number): (text: string) => number {
   return (text) => {
     const number = /^[1-9][0-9]{0,9}$/.test(text) ? Number(text) : Infinity

@@ -3,7 +3,6 @@ import { createdBySchema, dateSchema, personRefSchema, nonBlankText, timestampSc
 import { classifications, collectionMethods } from './details.ts'
 import { receiptSchema } from './receipt.ts'
 
-/** The last of these events. */
 export const evidenceStatuses = [
   'accepted',
   'quarantined',

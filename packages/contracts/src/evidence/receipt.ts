@@ -16,7 +16,6 @@ const jwsSchema = z.string().meta({
 
 const referenceSchema = z.string().meta({ examples: ['EV-2026-000042'] })
 
-/** `jws` is a compact JWS (RFC 7515, EdDSA with Ed25519, RFC 8037) over the other fields. */
 export const receiptSchema = z
   .object({
     id: uuidSchema,

@@ -228,7 +228,6 @@ export const updateFindingBodySchema = z
   .meta({ id: 'UpdateFinding', minProperties: 1, examples: [{ title: 'Backups are not tested' }] })
 export type UpdateFinding = z.output<typeof updateFindingBodySchema>
 
-/** The values of the receipt. A quarantined, rejected or purged file is not evidence. */
 export const evidenceRefSchema = z
   .strictObject({
     evidence_id: uuidSchema,
@@ -247,7 +246,6 @@ const onlyOneSize = conditional(
   requiredMembers('size_bytes'),
 )
 
-/** Also with the names that a receipt uses. */
 export const sentEvidenceRefSchema = z
   .strictObject({
     evidence_id: uuidSchema.optional(),

@@ -18,7 +18,6 @@ export const redisRevocationChannel = 'postern:revocations'
 /** A gateway receives its own messages here, to check its subscription. */
 export const redisHeartbeatChannel = (gateway: string): string => `postern:heartbeat:${gateway}`
 
-/** SHA-256 in lower-case hex. */
 export const hashSchema = z.string().regex(/^[0-9a-f]{64}$/)
 
 /** Times are milliseconds since the epoch on the database clock. */

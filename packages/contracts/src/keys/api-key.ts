@@ -25,7 +25,6 @@ export const addressForms = 'must be an address or a network, as 203.0.113.7, 20
 /** RFC 4291 §2.5.5.1. */
 export const deprecatedAddress = 'must not be within ::/96, the deprecated IPv6 form of IPv4. Write the IPv4 address'
 
-/** A CIDR range or single address. */
 export const cidrSchema = z.union([z.cidrv4(), z.cidrv6(), z.ipv4(), z.ipv6()], { message: addressForms }).meta({
   description:
     'IPv4 or IPv6 range in CIDR notation, or one address. Ranges within ::/96, the deprecated IPv6 form of IPv4, are rejected, except ::/128 and ::1/128',
@@ -65,7 +64,6 @@ export const apiKeySchema = z
   .meta({ id: 'ApiKey' })
 export type ApiKey = z.infer<typeof apiKeySchema>
 
-/** The only response with a key's value. */
 export const createdApiKeySchema = apiKeySchema
   .extend({ key: z.string().meta({ description: 'The key. Only this response contains it.' }) })
   .meta({ id: 'CreatedApiKey' })

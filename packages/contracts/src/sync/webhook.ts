@@ -55,7 +55,6 @@ const groups = [...new Set(typeNames.map((name) => name.slice(0, name.indexOf('.
   (group) => group !== 'webhook',
 )
 
-/** All that an endpoint can subscribe to. */
 export const webhookSubscriptions: readonly string[] = [
   '*',
   ...groups.map((group) => `${group}.*`),

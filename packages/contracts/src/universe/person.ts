@@ -27,7 +27,6 @@ export const pushedPersonSchema = z
   .meta({ id: 'PushedPerson' })
 export type PushedPerson = z.infer<typeof pushedPersonSchema>
 
-/** An unusable address is dropped with a warning and does not fail the push. */
 export const sentPersonSchema = z
   .strictObject(
     withNulls({

@@ -74,7 +74,6 @@ interface Described {
   readonly enum?: unknown
 }
 
-/** The description and example of a parameter that has none of its own. */
 export function parameterWords(
   name: string,
   schema: z.ZodType,

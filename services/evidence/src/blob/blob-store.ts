@@ -33,7 +33,7 @@ export interface BlobStore {
   listTenantsWithPending(olderThan: number): Promise<ReadonlySet<string>>
   /** Deletes incoming files last written before `olderThan` (epoch ms). */
   sweepIncoming(olderThan: number): Promise<number>
-  /** The clock of the store, in epoch ms. */
+  /** Epoch ms. */
   time(): Promise<number>
   assertWritable(): Promise<void>
 }
@@ -211,7 +211,6 @@ async function* reopenOnce({
   yield { tenantId, sha256, entry: `${sha256}.${randomBytes(16).toString('hex')}` }
 }
 
-/** Creates a directory and its parents below `root`, durably. */
 async function makeDurably(directory: string, root: string): Promise<void> {
   const first = await mkdir(directory, { recursive: true, mode: 0o700 })
   if (first === undefined) return

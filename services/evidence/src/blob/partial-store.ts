@@ -21,7 +21,6 @@ export interface PartialStore {
   remove(tenantId: string, id: string): Promise<void>
   /** Yields uploads with a piece last written before `olderThan` (epoch ms). */
   list(olderThan: number): AsyncIterable<PartialUpload>
-  /** Deletes pieces last written before `olderThan` (epoch ms). */
   sweep(olderThan: number): Promise<number>
 }
 

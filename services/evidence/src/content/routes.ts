@@ -95,7 +95,6 @@ async function* continueFrom(
   yield* rest
 }
 
-/** An access that cannot be recorded is refused, also if the database cannot be read. */
 async function withAccessProblem<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()

@@ -4,7 +4,6 @@ import { ProblemError, problem } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import { type FoundFile, lockFile } from './store.ts'
 
-/** Locks the file against other decisions until the transaction ends. */
 export async function fileToDecide(tx: Tx, id: string): Promise<FoundFile> {
   const found = await lockFile(tx, id)
   if (found === undefined) throw problem('not_found')

@@ -104,7 +104,6 @@ async function assemble(
   }
 }
 
-/** Another replica may have recorded it at the same time. */
 async function receiptOf({ db }: Parts, context: Request['context'], id: string): Promise<string | undefined> {
   return await reportLookupFailure(async () => await db.read(context, async (tx) => await findReceipt(tx, id)))
 }

@@ -9,7 +9,6 @@ import type { ResumableUpload } from './store.ts'
 
 type Headers = RequestInfo['raw']['headers']
 
-/** Throws a problem for another version of tus. */
 export function assertTusVersion(answer: AnswerControl, headers: Headers): void {
   answer.header('cache-control', 'no-store')
   if (!speaksTus(headers)) {
@@ -18,7 +17,6 @@ export function assertTusVersion(answer: AnswerControl, headers: Headers): void 
   }
 }
 
-/** Parses the headers that create an upload. Throws a problem for the first fault. */
 export function readCreation(
   headers: Headers,
   { maxFileBytes, allowedTypes }: Pick<Config, 'maxFileBytes' | 'allowedTypes'>,

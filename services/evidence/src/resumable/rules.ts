@@ -6,7 +6,6 @@ export function speaksTus(headers: Headers): boolean {
   return headers['tus-resumable'] === tusVersion
 }
 
-/** Undefined if the header is invalid. */
 export function parseBytes(value: string | string[] | undefined): number | undefined {
   return typeof value === 'string' && /^(?:0|[1-9][0-9]{0,14})$/.test(value) ? Number(value) : undefined
 }

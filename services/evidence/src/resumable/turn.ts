@@ -41,7 +41,6 @@ export async function acquireUpload<T>(
   throw problem('conflict', { detail: 'Other requests are continuing the upload. Read its offset with HEAD.' })
 }
 
-/** Call it under the lock of the upload. */
 export async function startTurn(tx: Tx, upload: ResumableUpload, isChecked: boolean): Promise<number> {
   if (upload.turn >= maxTurns) {
     throw problem('content_too_large', { detail: `An upload can have at most ${maxTurns} pieces.` })

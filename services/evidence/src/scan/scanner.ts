@@ -13,7 +13,6 @@ export interface Scanner {
 }
 
 export interface Scan {
-  /** Rejects with ScannerUnavailableError. */
   write(chunk: Uint8Array): Promise<void>
   /** A missing answer never means clean: rejects with ScannerUnavailableError. */
   finish(): Promise<ScanOutcome>

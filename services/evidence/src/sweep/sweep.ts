@@ -8,9 +8,9 @@ import { isAbandonedRecorded, isUploadOpen, lockAbandoned } from './store.ts'
 
 /** Per round. */
 const maxDecisions = 10_000
-/** Open uploads of one tenant that a round looks at. */
+/** Of one tenant. */
 const maxOpen = 1000
-/** In a row; then the round ends. */
+/** In a row. */
 const maxFailures = 10
 
 interface Parts {

@@ -49,7 +49,6 @@ export async function requireUnlocked(
   }
 }
 
-/** Returns the ids of the test procedures that exist. */
 export async function testProcedureIds(
   universe: Universe,
   request: Requester,

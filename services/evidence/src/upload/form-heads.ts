@@ -32,7 +32,6 @@ export function createHeadScanner(
   /** What may begin a delimiter, or the head so far. The first delimiter needs no line break before it. */
   let held = Buffer.from('\r\n')
 
-  /** Returns what follows the next delimiter, or undefined. */
   function skipContent(chunk: Buffer): Buffer | undefined {
     const border = Buffer.concat([held, chunk.subarray(0, delimiter.length - 1)])
     const inBorder = border.indexOf(delimiter)

@@ -125,7 +125,6 @@ interface Part {
 
 const plainEncodings: ReadonlySet<string> = new Set(['7bit', '8bit', 'binary'])
 
-/** Throws for an unsupported Content-Transfer-Encoding. */
 function decodePart(stream: Readable, encoding: string): Readable {
   const name = encoding.toLowerCase()
   if (plainEncodings.has(name)) return stream

@@ -42,7 +42,7 @@ export type UploadQuery = Omit<EvidenceDetails, 'collected_by' | 'query_text' | 
   readonly test_procedure?: readonly string[] | undefined
 }
 
-/** How long an upload that has arrived waits for an unavailable universe. */
+/** For an unavailable universe, after an upload has arrived. */
 export const universeWaitMs = 8_000
 
 interface Parts {

@@ -74,7 +74,7 @@ export async function releaseReservation(
     .catch(() => undefined)
 }
 
-/** Reserves quota for a whole resumable upload. Returns undefined without a quota. */
+/** Undefined without a quota. */
 export async function reserveUpload(
   deps: Pick<Deps, 'db'>,
   context: Context,

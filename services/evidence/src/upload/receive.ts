@@ -73,7 +73,7 @@ export async function receiveBody(
   }
 }
 
-/** What some clients send instead of a file: an object as JSON or as a text. */
+/** What some clients send instead of a file. */
 const placeholders = ['{}', 'null', 'undefined', '[object Object]', '[object File]', '[object Blob]'] as const
 
 function findPlaceholder({ sizeBytes, sha256 }: Pick<ReceivedBody, 'sizeBytes' | 'sha256'>): UploadRefusal | undefined {

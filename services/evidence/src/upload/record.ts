@@ -61,7 +61,6 @@ export async function record<T>(
       }
       for (const { blob } of files) {
         await blobs.moveIntoPlace(blob)
-        // Decided by rows: other bytes in the store may never be recorded.
         outcomes.set(blob, named.has(blob.sha256) ? 'spare' : 'recorded')
         named.add(blob.sha256)
       }
