@@ -139,7 +139,7 @@ describe('Upload-Metadata', () => {
   test('that is missing differs from one without a file name', async () => {
     expect(await detailOf()).toContain('is missing')
     expect(await detailOf('file_name YS5jc3Y=')).toBe(
-      'has no key filename: send the name of the file in base64 (it has file_name)',
+      'must have the key filename with the name of the file in base64 (it has file_name)',
     )
   })
 })

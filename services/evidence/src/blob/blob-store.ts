@@ -274,7 +274,7 @@ export async function namesIn(directory: string): Promise<string[]> {
 }
 
 export function parseName(name: string, pattern: RegExp): string {
-  if (!pattern.test(name)) throw new Error('the blob store has no files of this name')
+  if (!pattern.test(name)) throw new Error('the blob store got an invalid name')
   return name
 }
 

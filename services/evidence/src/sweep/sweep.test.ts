@@ -121,7 +121,7 @@ test('a tenant whose entries cannot be listed does not affect others, and is log
   await stop()
   expect(finished).toEqual(all.map((blob) => [blob, 'gone']))
   expect(
-    unread.filter((tenantId) => told()[0]?.includes(`3 could not be gone through, ${tenantId} first`)),
+    unread.filter((tenantId) => told()[0]?.includes(`3 folders could not be listed, first ${tenantId}`)),
   ).toHaveLength(1)
 })
 
