@@ -78,7 +78,7 @@ providers:
     [
       'a parameter of Postern',
       [{ ...staff, parameters: { state: 'x' } }],
-      'providers[0].parameters.state: is not an allowed member name',
+      'providers[0].parameters.state: is not an allowed name',
     ],
     [
       'service accounts without their clients',
