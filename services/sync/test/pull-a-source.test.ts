@@ -104,7 +104,7 @@ test('a new secret is not sent to the address that the old one was for', async (
       return await workerDb.system(task)
     },
   }
-  await expect(work(run, { outbound, workerDb: changing })).rejects.toThrow('changed at this moment')
+  await expect(work(run, { outbound, workerDb: changing })).rejects.toThrow('was changed when the run began')
   await work(run, { outbound })
   expect(heard).toEqual([['/new', 'Bearer new-secret']])
   expect(await names(tenant)).toEqual(['Entity A active'])

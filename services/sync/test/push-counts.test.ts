@@ -88,7 +88,7 @@ describe('the counts of a push', () => {
       const answer = await caller.call(tenant, 'POST', `/api/v1/sync-runs/${run.id}/${decision}`)
       const problem = problemSchema.parse(answer.json)
       expect([answer.status, problem]).toMatchObject([409, { code: 'invalid_transition', allowed: [] }])
-      expect(problem.detail).toContain('A push is not')
+      expect(problem.detail).toContain('A push cannot be')
     }
   })
 })

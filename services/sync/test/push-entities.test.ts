@@ -80,7 +80,7 @@ describe('a push is refused and changes nothing', () => {
       '\n{"external_id":"A","external_id":"B"}',
       400,
       '/0/external_id',
-      '`/0/external_id` stands more than once',
+      '`/0/external_id` occurs more than once',
     ],
     [
       'half a character',
