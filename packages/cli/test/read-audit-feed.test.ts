@@ -55,7 +55,7 @@ test('an unknown tenant, outcome and position are refused', async () => {
   const foreign = `1.${world.other.id}`
   expect(await world.postern(['audit', 'tail', ...tenant, '--since', foreign])).toMatchObject({
     code: 3,
-    stderr: expect.stringContaining('is not in the feed'),
+    stderr: expect.stringContaining('no longer has the event'),
   })
 })
 

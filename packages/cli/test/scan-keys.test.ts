@@ -30,9 +30,11 @@ function write(name: string, content: string | Buffer): string {
   return join(folder, name)
 }
 
+const identity = ['-c', 'user.name=Test', '-c', 'user.email=test@postern.example']
+
 function git(...args: string[]): void {
-  const who = ['-c', 'user.name=Test', '-c', 'user.email=test@postern.example', '-c', 'init.defaultBranch=main']
-  execFileSync('git', ['-C', folder, ...who, ...args], { env: { PATH, HOME }, stdio: 'ignore' })
+  const options = ['-C', folder, ...identity, '-c', 'init.defaultBranch=main']
+  execFileSync('git', [...options, ...args], { env: { PATH, HOME }, stdio: 'ignore' })
 }
 
 describe('keys scan', () => {
@@ -165,7 +167,8 @@ describe('the published pattern', () => {
     git('commit', '-q', '-m', 'Without a key')
     write('a b.txt', Buffer.concat([Buffer.from([0]), Buffer.from(value)]))
     git('add', '.')
-    const { status, stderr } = spawnSync('git', ['-C', folder, 'commit', '-m', 'x'], { env: { PATH, HOME } })
+    const commit = ['-C', folder, ...identity, 'commit', '-m', 'x']
+    const { status, stderr } = spawnSync('git', commit, { env: { PATH, HOME } })
     expect([status, stderr.toString().includes('a b.txt')]).toEqual([1, true])
     expect(stderr.toString()).not.toContain(value.slice(8, 20))
   })
