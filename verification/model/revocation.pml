@@ -206,8 +206,8 @@ inline forget(R) {
   R.stage = NONE; R.process = 0; R.cursor = 0; R.age = 0; R.left = 0; R.granted = 0; R.has = 0; R.seq = 0
 }
 
-/* take: the entries are applied before the lease begins, and the lease counts from the moment of sending */
-inline take(R, elapsed) {
+/* applyAnswer: the entries are applied before the lease begins, and the lease counts from the moment of sending */
+inline applyAnswer(R, elapsed) {
   if
   :: R.has -> apply()
   :: else
@@ -293,11 +293,11 @@ proctype GatewayProcess(byte g) {
   :: /* [2] */ d_step { renewal[g].stage != NONE -> forget(renewal[g]) }
   :: /* [3] */ d_step { isEffective(renewal[g]) && abandoned[g].stage == NONE -> abandon() }
   /* renew() resolves */
-  :: /* [4] */ d_step { renewal[g].stage == ANSWERED -> take(renewal[g], renewal[g].age) }
+  :: /* [4] */ d_step { renewal[g].stage == ANSWERED -> applyAnswer(renewal[g], renewal[g].age) }
 #ifdef ANSWER_OF_DEAD_PROCESS
   /* ... with an answer for the process before */
   :: /* [5] */ d_step { renewal[g].stage != NONE && abandoned[g].stage == ANSWERED && abandoned[g].process != GW.process ->
-       take(abandoned[g], renewal[g].age);
+       applyAnswer(abandoned[g], renewal[g].age);
        forget(renewal[g]) }
 #endif
   /* a message from Redis: any number of times, late, and in any order */

@@ -23,7 +23,7 @@ export const transitions: readonly Transition[] = [
     numbers: [4],
     event: 'the gateway applies the response: entries, cursor, lease from the time of sending',
     file: 'services/gateway/src/authenticate/lease.ts',
-    names: ['take', 'watermarks.apply', 'endsMonotonic'],
+    names: ['applyAnswer', 'watermarks.apply', 'endsMonotonic'],
   },
   {
     numbers: [5],
