@@ -39,7 +39,7 @@ const onShortTexts: Readonly<Record<string, string>> = {
   'packages/local-stack/src/demo/write-universe.ts <([^>]+)>; rel="next"': 'a header that the gateway has answered',
   'packages/service-kit/src/settings.ts \\/+$': 'the environment of the process',
   'packages/tenant-db/src/migrate.ts ^\\s*(begin|commit|rollback|start\\s+transaction)\\s*;': 'migrations of ours',
-  'services/console/web/src/api/keys.ts <([^>]*)>\\s*;\\s*rel="?next"?': 'a header that the gateway has answered',
+  'services/console/web/src/api/list.ts <([^>]*)>\\s*;\\s*rel="?next"?': 'a header that the gateway has answered',
   'services/console/web/src/connectors/setup/connector-form.tsx ^-+|-+$': 'a name, as whoever sits before it types it',
   'services/console/src/pages/assets.ts <meta[^>]*property="csp-nonce"': 'a page that was built with the release',
   'services/evidence/src/upload/file-kind.ts \\/.*$': 'a media type, of 330 characters at most',

@@ -72,11 +72,10 @@ export function line(min: number, max: number) {
 
 // Ranges end beside line separators and bidirectional controls, which the code of a generated client must not contain.
 const controls = String.raw`\x00-\x1f\x7f-\x9f` + '\u2027-\u202f\u2065-\u206a'
-const brokenSpace = '[^\\S \\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]'
 
 /** The pattern of `line` before trimming, for regular expressions of any language. */
 function linePattern(min: number): string {
-  const said = `(?:[^${controls}\\s]|\u2027)(?:[^${controls}]|[\u2027\u202f])*(?:${brokenSpace}\\s*)?`
+  const said = `(?:[^${controls}\\s]|\u2027)(?:[^${controls}]|[\u2027\u202f])*(?:[\\t-\\r]\\s*)?`
   return min === 0 ? `^\\s*(?:${said})?$` : `^\\s*${said}$`
 }
 
