@@ -1,4 +1,4 @@
-import { problem } from '@postern/service-kit'
+import { problem, repeatEvery } from '@postern/service-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Session } from '../session/content.ts'
 import type { Sessions } from '../session/sessions.ts'
@@ -10,7 +10,7 @@ const checkEveryMs = 1000
 export interface OpenRequests {
   /** Counts the request until its answer has ended. Throws a problem if too many are open. */
   enter(request: FastifyRequest, reply: FastifyReply, session: Session, isUse: boolean): void
-  close(): void
+  close(): Promise<void>
 }
 
 /** Cuts the requests of sessions that have ended, within a second. */
@@ -46,7 +46,7 @@ export function createOpenRequests(sessions: Pick<Sessions, 'find' | 'use'>): Op
     }
   }
 
-  const timer = setInterval(() => void check(), checkEveryMs)
+  const checks = repeatEvery(checkEveryMs, check)
   return {
     enter: (request, reply, { id, content: { issuer, subject, tenant } }, isUse) => {
       // Its end has been reported already.
@@ -66,6 +66,6 @@ export function createOpenRequests(sessions: Pick<Sessions, 'find' | 'use'>): Op
         open.delete(reply)
       })
     },
-    close: () => clearInterval(timer),
+    close: async () => await checks.stop(),
   }
 }

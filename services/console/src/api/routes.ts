@@ -56,7 +56,7 @@ export function apiRoutes(parent: FastifyInstance, deps: ApiDeps, config: ApiCon
     // The proxy streams bodies without parsing them.
     app.removeAllContentTypeParsers()
     const openRequests = createOpenRequests(deps.sessions)
-    app.addHook('onClose', async () => openRequests.close())
+    app.addHook('onClose', async () => await openRequests.close())
     app.addHook('preHandler', async (request, reply) => {
       request.session = await authorize(request, deps, config.origin)
       openRequests.enter(request, reply, request.session, !isAutomatic(request))
