@@ -45,7 +45,7 @@ describe.skipIf(typeof disk === 'string')('when the disk of the write-ahead log 
     stack = await startTestStack({ gateways: 2 })
     ends.defer(async () => await stack.stop())
     traffic = startTraffic({ gateways: stack.gateways, perSecond: 40, sequence, pushesNew: true })
-    churn = await prepareChurn(stack, traffic, { scopes })
+    churn = await prepareChurn(stack, traffic, { scopes, repeated: [507] })
     await succeeded(performance.now())
     await churn.start()
   })
