@@ -185,6 +185,24 @@ describe('as Microsoft Entra ID does it', () => {
     expect(await change({ op: 'Remove', path: 'emails' })).not.toHaveProperty('emails')
   })
 
+  test.each([
+    ['a list without such a value', [{ value: 'ada@x.example', type: 'home' }]],
+    ['a missing list', undefined],
+  ])('a value for a filter that selects none is added, but replaces nothing: %s', async (_what, emails = []) => {
+    const principal = admin()
+    const { id } = await create(principal, emails.length === 0 ? {} : { emails })
+    const send = async (op: string, path: string) =>
+      await scim(principal, 'PATCH', `/Users/${id}`, patch({ op, path, value: { value: 'lund@x.example' } }))
+    for (const [op, path] of [
+      ['Replace', 'emails[type eq "work"]'],
+      ['Add', 'emails[type eq "work" and primary eq true]'],
+    ] as const) {
+      expect(errorOf(await send(op, path))).toEqual([400, 'noTarget', expect.anything()])
+    }
+    const added = [...emails, { type: 'work', value: 'lund@x.example' }]
+    expect((await send('Add', 'emails[type eq "work"]')).json).toMatchObject({ emails: added })
+  })
+
   test('the replacement of a selected value may be a list of one, but not of several', async () => {
     const principal = admin()
     const emails = [{ value: 'ada@x.example', type: 'work', primary: true }]

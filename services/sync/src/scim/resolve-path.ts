@@ -1,5 +1,5 @@
 import { enterpriseUrn, userUrn } from '@postern/contracts'
-import { type Filter, parse, stringify } from 'scim2-parse-filter'
+import { type Filter, parse } from 'scim2-parse-filter'
 import { type Attribute, enterpriseSchema, userSchema } from './attributes.ts'
 import { isOfOtherSchema } from './content.ts'
 import { patchProblem } from './patch-problem.ts'
@@ -19,8 +19,6 @@ const ignoredAttributes: ReadonlySet<string> = new Set([
 ])
 
 export interface ResolvedPath {
-  readonly path: string
-  readonly root: string
   readonly isExtension: boolean
   readonly attribute: Attribute
   readonly filter: Filter | undefined
@@ -64,16 +62,7 @@ export function resolvePath(path: string, { ignoresUnknown = false } = {}): Reso
     throw unknownPathProblem(path)
   }
   const filter = bracket === -1 ? undefined : filterOf(path.slice(bracket + 1, close), attribute)
-  const selection = filter === undefined ? '' : `[${stringify(filter)}]`
-  const prefix = isExtension ? `${enterpriseUrn}:` : ''
-  return {
-    path: `${prefix}${attribute.name}${selection}${part === undefined ? '' : `.${part.name}`}`,
-    root: attribute.name,
-    isExtension,
-    attribute,
-    filter,
-    part,
-  }
+  return { isExtension, attribute, filter, part }
 }
 
 export function findAttribute(attributes: readonly Attribute[], name: string): Attribute | undefined {
