@@ -115,7 +115,7 @@ describe('the counts of what an identity provider sends', () => {
     const errors = [{ pointer: '/nodes/0/name', code: 'invalid', detail: 'is not taken' }]
     const refusal = problemDocument(status === 422 ? 'invalid_content' : 'service_unavailable', 'r', { errors })
     const stub = await startSourceServer({
-      [internalPaths.currentRows]: say(200, { rows: [], reached: 1 }),
+      [internalPaths.currentRows]: say(200, { rows: [] }),
       [internalPaths.pushOrgStructures]: say(status, refusal),
     })
     const own = await world.startSync(stub.url, { POSTERN_SYNC_WORKERS: '0' })

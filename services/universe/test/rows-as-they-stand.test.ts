@@ -1,6 +1,6 @@
-import { type CurrentRowsBody, currentRowsAnswerSchema } from '@postern/contracts/internal'
+import type { Connector } from '@postern/contracts'
+import { currentRowsAnswerSchema } from '@postern/contracts/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { readPart } from '../src/current-rows/parts.ts'
 import { listCurrentRows } from '../src/current-rows/store.ts'
 import { type Principal, type UniverseUnderTest, legal, newTenant, node, row, startUniverse } from './service.ts'
 
@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(async () => await universe.close())
 
-type Dataset = CurrentRowsBody['dataset']
+type Dataset = Connector['dataset']
 const keysOf = (count: number) => Array.from({ length: count }, (_, at) => `E${at}`)
 const above = (at: number): string | undefined => (at === 0 ? undefined : `E${Math.floor((at - 1) / 8)}`)
 const runId = crypto.randomUUID()
@@ -46,7 +46,7 @@ async function read({ tenantId }: Principal, dataset: Dataset, keys: readonly st
     }
     const before = await count()
     const hierarchy = dataset === 'org_structure' ? { hierarchy: 'legal' } : {}
-    const rows = await listCurrentRows(tx, { dataset, keys: [...keys], ...hierarchy }, 16 * 1024 * 1024)
+    const rows = await listCurrentRows(tx, { dataset, keys, ...hierarchy })
     return { rows: rows.length, each: ((await count()) - before) / keys.length }
   })
 }
@@ -65,72 +65,15 @@ test.each(['auditable_entities', 'org_structure', 'test_procedures', 'people'] a
   },
 )
 
-/** Asks as the sync service does. Returns the status, the number of rows and the number of keys that they cover. */
-async function askFor(tenant: Principal, keys: readonly string[], more: object = {}) {
-  const answer = await universe.pushTo(tenant, 'current-rows', {
-    run_id: undefined,
-    dataset: 'test_procedures',
-    keys,
-    ...more,
-  })
-  const { rows, reached } = currentRowsAnswerSchema.parse(answer.json)
-  return { keys: rows.map(({ key }) => key), reached, bytes: answer.text.length }
-}
-
 test.each([{}, { behind_pushes: true }])(
-  'rows with long texts are returned in parts, in the order of the keys (%j)',
+  'the sync service gets the rows that are stored, and no others (%j)',
   async (more) => {
     const tenant = newTenant()
-    const keys = keysOf(600)
-    const long = 'x'.repeat(20_000)
-    for (const some of [keys.slice(0, 300), keys.slice(300)]) {
-      const test_procedures = some.map((key) => ({
-        external_id: key,
-        title: key,
-        objective: long,
-        procedure_text: long,
-      }))
-      expect(await universe.pushTo(tenant, 'test-procedures', { run_id: runId, test_procedures })).toMatchObject({
-        status: 200,
-      })
-    }
-    const told: string[] = []
-    let asked = 0
-    for (let from = 0; from < keys.length; asked += 1) {
-      const part = await askFor(tenant, keys.slice(from), more)
-      expect(part.bytes).toBeLessThan(24 * 1024 * 1024)
-      expect(part.keys.toSorted()).toEqual(keys.slice(from, from + part.reached).toSorted())
-      told.push(...part.keys)
-      from += part.reached
-    }
-    expect(asked).toBeGreaterThan(1)
-    expect(told).toHaveLength(keys.length)
+    await pushMany(tenant, 'people', 2)
+    const body = { run_id: undefined, dataset: 'people', keys: ['E0', 'nobody'], ...more }
+    const answer = await universe.pushTo(tenant, 'current-rows', body)
+    expect(currentRowsAnswerSchema.parse(answer.json).rows).toEqual([
+      { key: 'E0', row: { external_id: 'E0', name: 'E0', active: true } },
+    ])
   },
 )
-
-test('short rows are returned at once, and unknown keys are covered too', async () => {
-  const tenant = newTenant()
-  await pushMany(tenant, 'test_procedures', 1000)
-  const { keys, reached } = await askFor(tenant, [...keysOf(1000), 'nobody'])
-  expect([keys.length, reached]).toEqual([1000, 1001])
-})
-
-test('rows that are too long for one response are returned one at a time, and a row that never fits is an error', async () => {
-  class ResultTooLargeError extends Error {
-    override readonly name = 'ResultTooLargeError'
-  }
-  const sizes: number[] = []
-  const upTo =
-    (most: number, text = '{}') =>
-    async (keys: readonly string[]) => {
-      sizes.push(keys.length)
-      if (keys.length > most) throw new ResultTooLargeError('more')
-      return keys.map(() => text)
-    }
-  const long = 'x'.repeat(9_000_000)
-  expect(await readPart(keysOf(5000), upTo(1, long))).toEqual({ rows: [long], reached: 1 })
-  await expect(readPart(keysOf(3), upTo(0))).rejects.toThrow('more')
-  sizes.length = 0
-  expect((await readPart(keysOf(5000), upTo(5000))).reached).toBe(5000)
-  expect(sizes.length).toBeLessThan(4)
-})

@@ -51,7 +51,7 @@ export type ApplicationOutcome =
 export interface Universe {
   readonly imports: Imports
   apply(application: Application): Promise<ApplicationOutcome>
-  /** Returns fewer rows if they are long. Rejects with a ServiceUnavailableError. */
+  /** Rejects with a ServiceUnavailableError. */
   currentRows(caller: ImportCaller, body: CurrentRowsBody): Promise<CurrentRowsAnswer>
   /** Undefined without a person or an address. Rejects with a ServiceUnavailableError. */
   findPersonEmail(caller: ImportCaller, id: string): Promise<string | undefined>
@@ -60,8 +60,8 @@ export interface Universe {
   close(): Promise<void>
 }
 
-/** The universe answers in parts of about 24 MiB. */
-const maxAnswerBytes = 64 * 1024 * 1024
+/** More than the errors of a push. */
+const maxAnswerBytes = 16 * 1024 * 1024
 
 /** A step of an import may take this many times as long as a push. */
 const importTimeoutFactor = 3

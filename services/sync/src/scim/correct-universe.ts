@@ -4,7 +4,6 @@ import { type PushedNode, type PushedPerson, pushedNodeSchema, pushedPersonSchem
 import type { CurrentRowsAnswer, CurrentRowsBody } from '@postern/contracts/internal'
 import { problem } from '@postern/service-kit'
 import { touchScimConnector } from '../connector/store.ts'
-import { currentParts } from '../push/current-parts.ts'
 import { ServiceUnavailableError } from '@postern/service-client'
 import { startInlineRun } from '../run/store.ts'
 import { type Unit, personOf, readUser } from './content.ts'
@@ -106,10 +105,7 @@ async function ask(
 ): Promise<CurrentRowsAnswer['rows']> {
   const { tenantId, assertion, label } = context
   const caller = { tenantId, assertion, runId: requestId, label, requestId }
-  const rows: CurrentRowsAnswer['rows'] = []
-  const parts = currentParts(body.keys, async (keys) => await universe.currentRows(caller, { ...body, keys }))
-  for await (const part of parts) rows.push(...part.rows)
-  return rows
+  return (await universe.currentRows(caller, body)).rows
 }
 
 async function pushCorrection(

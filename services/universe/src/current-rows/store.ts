@@ -1,19 +1,24 @@
-import type { CurrentRowsBody } from '@postern/contracts/internal'
-import { type Tx, statement } from '@postern/tenant-db'
+import type { Connector } from '@postern/contracts'
+import type { CurrentRowsAnswer } from '@postern/contracts/internal'
+import type { Tx } from '@postern/tenant-db'
+import { byDataset } from '../import/by-dataset-store.ts'
+import { scopeOf } from '../import/rules.ts'
 import { readByIndexes } from '../list/store.ts'
 
-/**
- * Returns the rows of known keys as JSON texts (`rows` of CurrentRowsAnswer). Rejects with ResultTooLargeError if the rows exceed
- * `maxBytes`.
- */
+type Dataset = Connector['dataset']
+
+/** Returns the rows of known keys, in the form of a push. */
 export async function listCurrentRows(
   tx: Tx,
-  { dataset, hierarchy, keys }: Pick<CurrentRowsBody, 'dataset' | 'hierarchy' | 'keys'>,
-  maxBytes: number,
-): Promise<string[]> {
-  const asked = dataset === 'org_structure' ? nodes([keys, hierarchy]) : statements[dataset]([keys])
-  const [, rows] = await Promise.all([readByIndexes(tx), tx.query<{ json: string }>({ ...asked, maxBytes })])
-  return rows.map(({ json }) => json)
+  {
+    dataset,
+    hierarchy,
+    keys,
+  }: { readonly dataset: Dataset; readonly hierarchy?: string; readonly keys: readonly string[] },
+): Promise<CurrentRowsAnswer['rows']> {
+  const asked = current(scopeOf(dataset, hierarchy), [keys])
+  const [, rows] = await Promise.all([readByIndexes(tx), tx.query<CurrentRowsAnswer['rows'][number]>(asked)])
+  return rows
 }
 
 // Finds the first row not before the key. With an equality, PostgreSQL might read all rows of the tenant for each key.
@@ -32,7 +37,7 @@ const linkedEntitiesSql = (owner: string): string => `(
       )`
 
 /** Returns SQL that selects stored rows as `key` and `row`, in the form of a push. `wanted`: a relation with the column `key`. */
-export function currentRowsSql(dataset: CurrentRowsBody['dataset'], wanted: string, hierarchy: string): string {
+export function currentRowsSql(dataset: Dataset, wanted: string, hierarchy: string): string {
   return dataset === 'org_structure' ? nodesOf(wanted, hierarchy) : selections[dataset](wanted)
 }
 
@@ -94,13 +99,6 @@ const nodesOf = (wanted: string, hierarchy: string): string => `
   left join ${oneOf('node', 'above', ['id', 'n.parent_id'], ofTenantSql('n'))}
   where h.key = ${hierarchy}`
 
-// PostgreSQL writes the JSON, because doing it here would need twice the memory.
-const textsSql = (rows: string): string =>
-  `select jsonb_build_object('key', one.key, 'row', one.row)::text as json from (${rows}) as one`
-const given = '(select unnest($1::text[]) as key)'
-const statements = {
-  auditable_entities: statement('universe_current_entities', textsSql(entitiesOf(given))),
-  test_procedures: statement('universe_current_test_procedures', textsSql(testProceduresOf(given))),
-  people: statement('universe_current_people', textsSql(peopleOf(given))),
-} as const
-const nodes = statement('universe_current_nodes', textsSql(nodesOf(given, '$2::text')))
+const current = byDataset('universe_current', (dataset) =>
+  currentRowsSql(dataset, '(select unnest($1::text[]) as key)', '$2::text'),
+)
