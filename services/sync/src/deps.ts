@@ -84,6 +84,7 @@ export async function openDeps(
     servers: openServers(config.database.connectionString),
     pollMs: config.queuePollMs,
     logger,
+    tracing,
   })
   const runs = measureRuns(metrics, db)
   const parts: WorkerParts = {
@@ -97,22 +98,12 @@ export async function openDeps(
     keepDetailsDays: config.keepDetailsDays,
     ended: runs.ended,
   }
-  const traced = async (name: string, id: string, work: () => Promise<void>): Promise<void> => {
-    if (tracing === undefined) await work()
-    else await tracing.trace(`sync ${name}`, { 'postern.job_id': id }, work)
-  }
   // Not awaited, because the queue may wait for the database.
   const working = queue.work(config.workers, {
-    run: async (runId, attempt) => await traced('run', runId, async () => await carryOut(parts, runId, attempt)),
-    schedule: async (connectorId, due) =>
-      await traced('schedule', connectorId, async () => {
-        await runSchedule({ workerDb, queue, logger, now }, connectorId, due)
-      }),
-    lost: async (runId) => await traced('lost run', runId, async () => await endLostRun(parts, runId)),
-    scimCorrection: async (workId) =>
-      await traced('SCIM correction', workId, async () => {
-        await correctAbandonedPushes({ db: workerDb, universe, queue, logger }, workId)
-      }),
+    run: async (runId, attempt) => await carryOut(parts, runId, attempt),
+    schedule: async (connectorId, due) => await runSchedule({ workerDb, queue, logger, now }, connectorId, due),
+    lost: async (runId) => await endLostRun(parts, runId),
+    scimCorrection: async (workId) => await correctAbandonedPushes({ db: workerDb, universe, queue, logger }, workId),
   })
   working.catch((error: unknown) => logger.error({ event: 'queue_not_worked', err: error }))
   const mailer = config.mail === undefined ? undefined : openMailer(config.mail)
@@ -134,10 +125,8 @@ export async function openDeps(
     metrics: measureWebhooks(metrics),
   }
   const sending = queue.workWebhooks(config.webhookWorkers, {
-    feed: async (workId) =>
-      await traced('webhook feed', workId, async () => await readFeed({ db: webhookDb, queue, logger }, workId)),
-    send: async (endpointId, signal) =>
-      await traced('webhook deliveries', endpointId, async () => await deliver(webhooks, endpointId, signal)),
+    feed: async (workId) => await readFeed({ db: webhookDb, queue, logger }, workId),
+    send: async (endpointId, signal) => await deliver(webhooks, endpointId, signal),
   })
   sending.catch((error: unknown) => logger.error({ event: 'queue_not_worked', err: error }))
   return {

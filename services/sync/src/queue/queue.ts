@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { queueNames, queueSchema } from '@postern/contracts/internal'
-import { type Logger, problem } from '@postern/service-kit'
+import { type Logger, type Tracing, problem } from '@postern/service-kit'
 import type { Servers } from '@postern/tenant-db'
-import { PgBoss } from 'pg-boss'
+import { type JobWithMetadata, PgBoss, type SendOptions } from 'pg-boss'
 
 /** A job exists only after the commit. */
 export interface JobTransaction {
@@ -47,10 +47,10 @@ export interface Queue {
   /** Nothing happens if such a job already waits. */
   sendScimCorrection(tx: JobTransaction, workId: string, delaySeconds: number): Promise<void>
   /** Makes the workers of this process poll now; others poll soon. */
-  wake(work?: keyof typeof queueNames): void
+  wake(work?: Work): void
   /** Starts the workers. No tenant can occupy all of them if there are at least two. */
   work(workers: number, handlers: JobHandlers): Promise<void>
-  /** `workers`: endpoints that this process serves at a time, half of them of one tenant. */
+  /** `workers`: endpoints that this process serves at a time, half of them of one tenant. Each occupies one worker at most. */
   workWebhooks(workers: number, handlers: WebhookHandlers): Promise<void>
   /** Running jobs continue, and jobs can still be enqueued. */
   stopPolling(): Promise<void>
@@ -61,6 +61,25 @@ export interface QueueOptions {
   readonly servers: Servers
   readonly pollMs: number
   readonly logger: Logger
+  readonly tracing?: Tracing | undefined
+}
+
+type Work = keyof typeof queueNames
+
+interface JobData {
+  readonly id: string
+  /** Of a schedule. */
+  readonly due?: string
+}
+
+/** Names of spans. */
+const spans: Readonly<Record<Work, string>> = {
+  run: 'sync run',
+  schedule: 'sync schedule',
+  lost: 'sync lost run',
+  webhookFeed: 'sync webhook feed',
+  webhookSend: 'sync webhook deliveries',
+  scimCorrection: 'sync SCIM correction',
 }
 
 const dayInSeconds = 86_400
@@ -77,7 +96,7 @@ const queryTimeoutMs = 10_000
 const stopTimeoutMs = 20_000
 const minStopTimeoutMs = 1_000
 
-export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
+export function openQueue({ servers, pollMs, logger, tracing }: QueueOptions): Queue {
   const seconds = Math.max(1, Math.round(pollMs / 1000))
   // pg-boss passes them to pg, although its types lack some.
   const connection = {
@@ -122,87 +141,80 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
   const stopWorkers = async (): Promise<void> => {
     await Promise.all(Object.values(queueNames).map(async (name) => await boss.offWork(name, { wait: false })))
   }
+  const send = async (tx: JobTransaction, work: Work, data: JobData, options: SendOptions): Promise<void> => {
+    await startedInTime()
+    await boss.send(queueNames[work], data, { ...options, db: asExecutor(tx) })
+  }
+  const listen = async (
+    work: Work,
+    handle: (job: JobWithMetadata<JobData>) => Promise<void>,
+    concurrency: { readonly localConcurrency?: number; readonly localGroupConcurrency?: number } = {},
+  ): Promise<void> => {
+    const pollingIntervalSeconds = Math.max(0.5, pollMs / 1000)
+    const options = { pollingIntervalSeconds, includeMetadata: true, batchSize: 1, ...concurrency } as const
+    await boss.work<JobData, undefined, typeof options>(queueNames[work], options, async ([job]) => {
+      if (job === undefined) return undefined
+      const handling = async (): Promise<void> => await handle(job)
+      const attempt = tracing?.trace(spans[work], { 'postern.job_id': job.data.id }, handling) ?? handling()
+      // The queue would store the error in a row without a tenant; the log has it.
+      await attempt.catch(() => Promise.reject(new Error('the attempt has failed')))
+      return undefined
+    })
+  }
+  const startWorkers = async (workers: number, start: () => Promise<void>): Promise<void> => {
+    await started
+    if (workers === 0 || stopping.signal.aborted || stoppedPollingAt !== undefined) return
+    await start()
+    // Some workers may have started after `stopPolling` was called.
+    if (stoppedPollingAt !== undefined) await stopWorkers()
+  }
   return {
     isStarted: () => isStarted,
-    sendRun: async (tx, tenantId, runId) => {
-      await startedInTime()
-      await boss.send(queueNames.run, { id: runId }, { group: { id: tenantId }, db: asExecutor(tx) })
-    },
+    sendRun: async (tx, tenantId, runId) => await send(tx, 'run', { id: runId }, { group: { id: tenantId } }),
     sendSchedule: async (tx, connectorId, due) => {
       const waits = Math.max(0, Math.ceil((due.getTime() - Date.now()) / 1000))
-      const options = {
-        startAfter: due,
-        retryLimit: scheduleRetries,
-        retentionSeconds: waits + scheduleKeptDays * dayInSeconds,
-        db: asExecutor(tx),
-      }
-      await startedInTime()
-      await boss.send(queueNames.schedule, { id: connectorId, due: due.toISOString() }, options)
+      await send(
+        tx,
+        'schedule',
+        { id: connectorId, due: due.toISOString() },
+        {
+          startAfter: due,
+          retryLimit: scheduleRetries,
+          retentionSeconds: waits + scheduleKeptDays * dayInSeconds,
+        },
+      )
     },
-    sendWebhookFeed: async (tx, workId, delaySeconds) => {
-      await startedInTime()
-      const options = { singletonKey: workId, startAfter: delaySeconds, db: asExecutor(tx) }
-      await boss.send(queueNames.webhookFeed, { id: workId }, options)
-    },
-    sendWebhookDeliveries: async (tx, tenantId, endpointId) => {
-      await startedInTime()
-      const options = { singletonKey: endpointId, group: { id: tenantId }, db: asExecutor(tx) }
-      await boss.send(queueNames.webhookSend, { id: endpointId }, options)
-    },
-    sendScimCorrection: async (tx, workId, delaySeconds) => {
-      await startedInTime()
-      const options = { singletonKey: workId, startAfter: delaySeconds, db: asExecutor(tx) }
-      await boss.send(queueNames.scimCorrection, { id: workId }, options)
-    },
+    sendWebhookFeed: async (tx, id, startAfter) =>
+      await send(tx, 'webhookFeed', { id }, { singletonKey: id, startAfter }),
+    sendWebhookDeliveries: async (tx, tenantId, id) =>
+      await send(tx, 'webhookSend', { id }, { singletonKey: id, group: { id: tenantId } }),
+    sendScimCorrection: async (tx, id, startAfter) =>
+      await send(tx, 'scimCorrection', { id }, { singletonKey: id, startAfter }),
     wake: (work = 'run') => {
       for (const { id, name } of boss.getWipData()) if (name === queueNames[work]) boss.notifyWorker(id)
     },
-    work: async (workers, handlers) => {
-      await started
-      if (stopping.signal.aborted || stoppedPollingAt !== undefined) return
-      const options = {
-        pollingIntervalSeconds: Math.max(0.5, pollMs / 1000),
-        includeMetadata: true,
-        batchSize: 1,
-      } as const
-      if (workers === 0) return
-      const shared = {
-        ...options,
-        localConcurrency: workers,
-        // The limit for one tenant in this process, because processes do not know each other's workers.
-        localGroupConcurrency: Math.max(1, workers - 1),
-      } as const
-      await boss.work<{ id: string }, undefined, typeof shared>(queueNames.run, shared, async ([job]) => {
-        if (job === undefined) return undefined
-        const isLast = job.retryCount >= job.retryLimit
-        await hideError(handlers.run(job.data.id, { signal: job.signal, isLast }))
-        return undefined
-      })
-      await boss.work<{ id: string; due: string }, undefined, typeof options>(
-        queueNames.schedule,
-        options,
-        async ([job]) => {
-          if (job !== undefined) await hideError(handlers.schedule(job.data.id, new Date(job.data.due)))
-          return undefined
-        },
-      )
-      await boss.work<{ id: string }, undefined, typeof options>(queueNames.lost, options, async ([job]) => {
-        if (job !== undefined) await hideError(handlers.lost(job.data.id))
-        return undefined
-      })
-      await boss.work<{ id: string }, undefined, typeof options>(queueNames.scimCorrection, options, async ([job]) => {
-        if (job !== undefined) await hideError(handlers.scimCorrection(job.data.id))
-        return undefined
-      })
-      // Some workers may have started after `stopPolling` was called.
-      if (stoppedPollingAt !== undefined) await stopWorkers()
-    },
-    workWebhooks: async (workers, handlers) => {
-      await started
-      if (workers === 0 || stopping.signal.aborted || stoppedPollingAt !== undefined) return
-      await workWebhooks(boss, workers, Math.max(0.5, pollMs / 1000), handlers)
-      if (stoppedPollingAt !== undefined) await stopWorkers()
-    },
+    work: async (workers, handlers) =>
+      await startWorkers(workers, async () => {
+        await listen(
+          'run',
+          async ({ data, signal, retryCount, retryLimit }) =>
+            await handlers.run(data.id, { signal, isLast: retryCount >= retryLimit }),
+          // The limit for one tenant in this process, because processes do not know each other's workers.
+          { localConcurrency: workers, localGroupConcurrency: Math.max(1, workers - 1) },
+        )
+        await listen('schedule', async ({ data }) => await handlers.schedule(data.id, new Date(data.due ?? '')))
+        await listen('lost', async ({ data }) => await handlers.lost(data.id))
+        await listen('scimCorrection', async ({ data }) => await handlers.scimCorrection(data.id))
+      }),
+    workWebhooks: async (workers, handlers) =>
+      await startWorkers(workers, async () => {
+        await listen('webhookFeed', async ({ data }) => await handlers.feed(data.id), { localConcurrency: 2 })
+        await listen('webhookSend', async ({ data, signal }) => await handlers.send(data.id, signal), {
+          localConcurrency: workers,
+          // Receivers that answer slowly would delay the events of other tenants.
+          localGroupConcurrency: Math.max(1, Math.floor(workers / 2)),
+        })
+      }),
     stopPolling: async () => {
       stoppedPollingAt ??= performance.now()
       await stopWorkers()
@@ -216,31 +228,6 @@ export function openQueue({ servers, pollMs, logger }: QueueOptions): Queue {
   }
 }
 
-/** An endpoint occupies at most one worker. */
-async function workWebhooks(
-  boss: PgBoss,
-  workers: number,
-  pollingIntervalSeconds: number,
-  handlers: WebhookHandlers,
-): Promise<void> {
-  const options = { pollingIntervalSeconds, includeMetadata: true, batchSize: 1 } as const
-  const feeds = { ...options, localConcurrency: 2 } as const
-  await boss.work<{ id: string }, undefined, typeof feeds>(queueNames.webhookFeed, feeds, async ([job]) => {
-    if (job !== undefined) await hideError(handlers.feed(job.data.id))
-    return undefined
-  })
-  const sends = {
-    ...options,
-    localConcurrency: workers,
-    // Receivers that answer slowly would delay the events of other tenants.
-    localGroupConcurrency: Math.max(1, Math.floor(workers / 2)),
-  } as const
-  await boss.work<{ id: string }, undefined, typeof sends>(queueNames.webhookSend, sends, async ([job]) => {
-    if (job !== undefined) await hideError(handlers.send(job.data.id, job.signal))
-    return undefined
-  })
-}
-
 async function startWithRetries(boss: PgBoss, logger: Logger, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     try {
@@ -251,16 +238,6 @@ async function startWithRetries(boss: PgBoss, logger: Logger, signal: AbortSigna
       await sleep(startAgainMs, undefined, { signal }).catch(() => undefined)
     }
   }
-}
-
-/** The queue stores the error in a row without a tenant; the log has it. */
-async function hideError(work: Promise<void>): Promise<void> {
-  let isDone = false
-  try {
-    await work
-    isDone = true
-  } catch {}
-  if (!isDone) throw new Error('the attempt has failed')
 }
 
 function asExecutor(tx: JobTransaction) {
