@@ -1,18 +1,9 @@
 import { Readable } from 'node:stream'
 import { countPassedBytes, suppressUnhandledRejection } from '@postern/service-kit'
-import { type Tx, findChunks, isNotUtf8 } from './store.ts'
+import { type Tx, findChunks } from './store.ts'
 
 export function openUpload(read: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>, uploadId: string): Readable {
-  let encoding: 'utf8' | 'latin1' = 'utf8'
-  const chunksFrom = async (first: number) => await read(async (tx) => await findChunks(tx, uploadId, first, encoding))
-  return readChunks(
-    async (first) =>
-      await chunksFrom(first).catch(async (error: unknown) => {
-        if (encoding === 'latin1' || !isNotUtf8(error)) throw error
-        encoding = 'latin1'
-        return await chunksFrom(first)
-      }),
-  )
+  return readChunks(async (first) => await read(async (tx) => await findChunks(tx, uploadId, first)))
 }
 
 /** Reads all chunks, from number 0 on. Reads ahead. A failed read rejects only when its chunk is requested. */

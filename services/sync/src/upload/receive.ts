@@ -17,10 +17,7 @@ export interface ReceivedUpload {
   readonly sha256: string
 }
 
-/**
- * Bytes per row. Memory above 128 KiB is returned to the system each time; V8 uses two bytes per character beyond
- * Latin-1.
- */
+/** Bytes per row. PostgreSQL returns them in hexadecimal, and memory above 128 KiB is returned to the system each time. */
 const chunkBytes = 60 * 1024
 const stallMs = 30_000
 
@@ -60,14 +57,10 @@ export async function receiveUpload(
     storing = suppressUnhandledRejection(db.write(context, async (tx) => await putChunks(tx, id, at, contents)))
     countPassedBytes(contents.reduce((sum, { length }) => sum + length * 2, 0))
   }
-  /** The last `rest` bytes start the next chunk. */
-  const cut = (rest: number): void => {
-    if (part === undefined) return
-    chunks.push(part.subarray(0, held - rest))
-    const begun = rest === 0 ? undefined : Buffer.allocUnsafeSlow(chunkBytes)
-    if (begun !== undefined) part.copy(begun, 0, held - rest, held)
-    part = begun
-    held = rest
+  const cut = (): void => {
+    if (part !== undefined && held > 0) chunks.push(part.subarray(0, held))
+    part = undefined
+    held = 0
   }
   try {
     for await (const given of body.iterator({ destroyOnReturn: false })) {
@@ -80,14 +73,14 @@ export async function receiveUpload(
         const copied = chunk.copy(part, held, taken)
         taken += copied
         held += copied
-        if (held === chunkBytes) cut(unfinishedBytes(part))
+        if (held === chunkBytes) cut()
         if (chunks.length === chunksAtOnce) await flush()
       }
       countPassedBytes(chunk.length)
     }
     sha256 = hash.digest('hex')
     if (announced !== undefined && announced !== sha256) throw digestMismatch('sha-256')
-    if (held > 0) cut(0)
+    cut()
     if (chunks.length > 0) await flush()
     await Promise.all([before, storing])
   } catch (error) {
@@ -99,14 +92,4 @@ export async function receiveUpload(
     stall.stop()
   }
   return { id, bytes, sha256 }
-}
-
-/** Counts the last bytes that begin an incomplete UTF-8 character. */
-export function unfinishedBytes(text: Buffer): number {
-  for (let back = 1; back <= 3; back += 1) {
-    const byte = text[text.length - back] ?? 0
-    if (byte < 0x80) return 0
-    if (byte >= 0xc0) return back < (byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2) ? back : 0
-  }
-  return 0
 }

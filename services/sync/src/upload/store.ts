@@ -1,4 +1,4 @@
-import { type Tx, sqlError, statement } from '@postern/tenant-db'
+import { type Tx, statement } from '@postern/tenant-db'
 
 export type { Tx } from '@postern/tenant-db'
 
@@ -10,31 +10,12 @@ const insertChunk = statement(
 
 export const chunksAtOnce = 16
 
-// As text, because the hexadecimal form of bytes is twice as long. Fails with SQLSTATE 22021 if a chunk is not UTF-8.
-const selectText = statement(
-  'sync_select_chunk_text',
-  `select convert_from(u.content, 'UTF8') as text, null as bytes
+const selectChunks = statement(
+  'sync_select_chunks',
+  `select u.content
   from sync.upload_chunk u
   where u.upload_id = $1 and u.index >= $2::integer and u.index < $2::integer + ${chunksAtOnce}
   order by u.index`,
-)
-// NUL cannot be part of a text. `offset 0` makes PostgreSQL read each stored value once.
-const selectChunk = statement(
-  'sync_select_chunk',
-  `select
-    case when part.has_nul then null else convert_from(part.content, 'LATIN1') end as text,
-    case when part.has_nul then part.content end as bytes
-  from (
-    select whole.index, whole.content, position('\\x00'::bytea in whole.content) > 0 as has_nul
-    from (
-      select u.index, u.content || ''::bytea as content
-      from sync.upload_chunk u
-      where u.upload_id = $1 and u.index >= $2::integer and u.index < $2::integer + ${chunksAtOnce}
-      offset 0
-    ) as whole
-    offset 0
-  ) as part
-  order by part.index`,
 )
 const deleteChunks = statement('sync_delete_chunks', 'delete from sync.upload_chunk u where u.upload_id = $1')
 
@@ -54,21 +35,10 @@ export async function putChunks(tx: Tx, uploadId: string, first: number, content
   await Promise.all(contents.map(async (content, at) => await tx.execute(insertChunk([uploadId, first + at, content]))))
 }
 
-/** Returns no chunks after the end. A chunk that is not UTF-8 needs the `encoding` latin1. */
-export async function findChunks(
-  tx: Tx,
-  uploadId: string,
-  first: number,
-  encoding: 'utf8' | 'latin1',
-): Promise<Buffer[]> {
-  const select = encoding === 'utf8' ? selectText : selectChunk
-  const rows = await tx.query<{ text: string | null; bytes: Buffer | null }>(select([uploadId, first]))
-  return rows.map(({ text, bytes }) => (text === null ? (bytes ?? Buffer.alloc(0)) : Buffer.from(text, encoding)))
-}
-
-/** SQLSTATE 22021, character_not_in_repertoire. */
-export function isNotUtf8(error: unknown): boolean {
-  return sqlError(error).sqlState === '22021'
+/** Returns no chunks after the end. */
+export async function findChunks(tx: Tx, uploadId: string, first: number): Promise<Buffer[]> {
+  const rows = await tx.query<{ content: Buffer }>(selectChunks([uploadId, first]))
+  return rows.map(({ content }) => content)
 }
 
 const clearUploads = statement(
