@@ -3,7 +3,7 @@ import type { Outbound } from '../src/outbound/outbound.ts'
 import { SourceReadError } from '../src/source/source-read-error.ts'
 import { sourceTypes } from '../src/source/index.ts'
 import { defaultLimits } from '../src/source/limits.ts'
-import type { SourceContext, SourceItem, SourceLimits, SourceType } from '../src/source/types.ts'
+import { type SourceContext, type SourceItem, type SourceLimits, type SourceType, rowsOf } from '../src/source/types.ts'
 
 export interface ReadOptions {
   readonly config?: unknown
@@ -23,8 +23,11 @@ export const noWayOut: Outbound = {
   },
 }
 
-export function openSource(type: string, options: ReadOptions = {}): AsyncIterable<SourceItem> {
-  return typeOf(type).read(contextOf(options))
+export async function* openSource(type: string, options: ReadOptions = {}): AsyncGenerator<SourceItem> {
+  for await (const item of typeOf(type).read(contextOf(options))) {
+    if (item.kind === 'texts') yield* rowsOf(item)
+    else yield item
+  }
 }
 
 function typeOf(type: string): SourceType {
@@ -48,7 +51,7 @@ export async function readSource(type: string, options: ReadOptions = {}): Promi
 /** Returns the reported columns of a table, several times for one with many rows. */
 export async function readColumns(type: string, options: ReadOptions = {}): Promise<(readonly string[])[]> {
   const told: (readonly string[])[] = []
-  for await (const item of typeOf(type).readTexts?.(contextOf(options)) ?? []) {
+  for await (const item of typeOf(type).read(contextOf(options))) {
     if (item.kind === 'texts') told.push(item.columns)
   }
   return told

@@ -49,7 +49,7 @@ export function connectorTestRoutes(
       const secrets = openSecrets(secretRing, place, sealed)
       const bounds = { ...limits, maxDurationMs: Math.min(testMs, limits.maxDurationMs) }
       let isFirst = isTable(connector.type)
-      for await (const item of (source.readTexts ?? source.read)({
+      for await (const item of source.read({
         config: connector.config,
         secrets,
         outbound,

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Outbound } from '../outbound/outbound.ts'
 import { SourceReadError } from './source-read-error.ts'
 import { defaultLimits } from './limits.ts'
-import { type SourceItem, defineSourceType } from './types.ts'
+import { defineSourceType } from './types.ts'
 
 const outbound: Outbound = {
   resolve: async () => await Promise.reject(new SourceReadError('address_not_allowed', 'none is')),
@@ -22,9 +22,9 @@ const counting = defineSourceType({
   },
 })
 
-async function readAll(config: unknown): Promise<SourceItem[]> {
+async function readAll(config: unknown): Promise<unknown[]> {
   const { signal } = new AbortController()
-  const items: SourceItem[] = []
+  const items: unknown[] = []
   for await (const item of counting.read({ config, secrets: {}, outbound, signal, limits: defaultLimits }))
     items.push(item)
   return items
@@ -52,10 +52,10 @@ describe('an item whose texts are decomposed (NFD)', () => {
       yield { kind: 'row' as const, row: 1, values }
     },
   })
-  const read = async (values: object): Promise<SourceItem[]> => {
+  const read = async (values: object): Promise<unknown[]> => {
     const { signal } = new AbortController()
     const context = { config: { values }, secrets: {}, outbound, signal, limits: defaultLimits }
-    const items: SourceItem[] = []
+    const items: unknown[] = []
     for await (const item of of.read(context)) items.push(item)
     return items
   }

@@ -53,7 +53,7 @@ export function toExcerpt(text: string): string {
   return text.length <= 80 ? text : `${text.slice(0, 79).toWellFormed()}…`
 }
 
-/** Rows of a table, kept as text until a row is requested. */
+/** Rows of a table, kept as text until a row is requested, so that unchanged rows need not be parsed. */
 export interface SourceTexts {
   readonly kind: 'texts'
   /** The columns to read. */
@@ -114,10 +114,8 @@ export interface SourceType {
   attributesOf(config: unknown): readonly string[] | undefined
   nameOf(name: string): string
   columnsOf(config: unknown): readonly string[] | undefined
-  /** Reads the whole source in order. Throws a SourceReadError if it cannot be read to its end. */
-  read(context: SourceContext<unknown>): AsyncIterable<SourceItem>
-  /** Yields rows as texts, so that unchanged rows need not be parsed. Only tables have it. */
-  readonly readTexts?: (context: SourceContext<unknown>) => AsyncIterable<SourceItem | SourceTexts>
+  /** Reads the whole source in order. Only tables yield texts. Throws a SourceReadError if it cannot be read to its end. */
+  read(context: SourceContext<unknown>): AsyncIterable<SourceItem | SourceTexts>
 }
 
 interface Definition<Schema extends z.ZodType> {
@@ -127,12 +125,11 @@ interface Definition<Schema extends z.ZodType> {
   readonly attributesOf?: (config: z.output<Schema>) => readonly string[]
   readonly nameOf?: (name: string) => string
   readonly columnsOf?: (config: z.output<Schema>) => readonly string[] | undefined
-  read(context: SourceContext<z.output<Schema>>): AsyncIterable<SourceItem>
-  readonly readTexts?: (context: SourceContext<z.output<Schema>>) => AsyncIterable<SourceItem | SourceTexts>
+  read(context: SourceContext<z.output<Schema>>): AsyncIterable<SourceItem | SourceTexts>
 }
 
 export function defineSourceType<Schema extends z.ZodType>(definition: Definition<Schema>): SourceType {
-  const { type, configSchema, secretNames, readTexts } = definition
+  const { type, configSchema, secretNames } = definition
   return {
     type,
     configSchema,
@@ -147,7 +144,6 @@ export function defineSourceType<Schema extends z.ZodType>(definition: Definitio
       return parsed.success ? definition.columnsOf?.(parsed.data) : undefined
     },
     read: (context) => readWithLimits(configSchema, context, (parsed) => definition.read(parsed)),
-    ...(readTexts === undefined ? {} : { readTexts: (context) => readWithLimits(configSchema, context, readTexts) }),
   }
 }
 
@@ -161,7 +157,7 @@ function parseConfig<Schema extends z.ZodType>(configSchema: Schema, config: unk
 }
 
 /** Texts of a table were normalized while decoding. */
-function normalizeItem<Item extends SourceItem | SourceTexts>(item: Item): Item | SourceItem {
+function normalizeItem(item: SourceItem | SourceTexts): SourceItem | SourceTexts {
   if (item.kind === 'texts' || item.values === undefined) return item
   const normalized = normalizeColumns(item.values)
   if (normalized === undefined) return item
@@ -171,11 +167,11 @@ function normalizeItem<Item extends SourceItem | SourceTexts>(item: Item): Item 
   return known === undefined ? { ...item, values } : toRowOrError(item.row, values, [...known, ...faults])
 }
 
-async function* readWithLimits<Schema extends z.ZodType, Item extends SourceItem | SourceTexts>(
+async function* readWithLimits<Schema extends z.ZodType>(
   configSchema: Schema,
   context: SourceContext<unknown>,
-  read: (context: SourceContext<z.output<Schema>>) => AsyncIterable<Item>,
-): AsyncGenerator<Item | SourceItem> {
+  read: (context: SourceContext<z.output<Schema>>) => AsyncIterable<SourceItem | SourceTexts>,
+): AsyncGenerator<SourceItem | SourceTexts> {
   const config = parseConfig(configSchema, context.config)
   const { maxRows, maxDurationMs } = context.limits
   const timeLimit = AbortSignal.timeout(maxDurationMs)

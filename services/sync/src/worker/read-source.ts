@@ -115,7 +115,7 @@ export async function stageSource(
   try {
     // A table without rows has columns nevertheless.
     let isFirst = isTable(source.type)
-    for await (const item of (source.readTexts ?? source.read)({ ...context, upload })) {
+    for await (const item of source.read({ ...context, upload })) {
       if (item.kind === 'texts') {
         if (isFirst) assertColumns(lease.connector, rules, item.columns)
         isFirst = false

@@ -13,7 +13,6 @@ import {
   type SourceTexts,
   type SourceType,
   defineSourceType,
-  rowsOf,
 } from '../types.ts'
 import { decodeText } from './decode.ts'
 import { findTextFormat } from './other-formats.ts'
@@ -33,18 +32,10 @@ export const csv: SourceType = defineSourceType({
   configSchema,
   secretNames: staticSecretNames,
   columnsOf: ({ columns }) => columns,
-  read: readRows,
-  readTexts,
+  read: readTable,
 })
 
-async function* readRows(context: SourceContext<CsvConfig>): AsyncGenerator<SourceItem> {
-  for await (const item of readTexts(context)) {
-    if (item.kind === 'texts') yield* rowsOf(item)
-    else yield item
-  }
-}
-
-async function* readTexts(context: SourceContext<CsvConfig>): AsyncGenerator<SourceItem | SourceTexts> {
+async function* readTable(context: SourceContext<CsvConfig>): AsyncGenerator<SourceItem | SourceTexts> {
   const { config, limits } = context
   let mediaType: string | undefined
   const opened = openTable(context, (type) => {

@@ -21,15 +21,8 @@ export const sql: SourceType = defineSourceType({
   configSchema: sqlConfigSchema,
   secretNames: ['password'],
   columnsOf: ({ columns }) => columns,
-  read: readRows,
-  readTexts: readSql,
+  read: readSql,
 })
-
-async function* readRows(context: SourceContext<SqlRead['config']>): AsyncGenerator<SourceItem> {
-  for await (const item of readSql(context)) {
-    if (item.kind !== 'texts') yield item
-  }
-}
 
 /** Yields the columns of an empty view, so that a changed view differs from one without rows. */
 async function* readSql(context: SourceContext<SqlRead['config']>): AsyncGenerator<SourceItem | SourceTexts> {
