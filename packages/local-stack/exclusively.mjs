@@ -1,4 +1,4 @@
-import { closeSync, openSync, readFileSync, rmSync, statSync, writeSync } from 'node:fs'
+import { closeSync, linkSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
 
 /** An older empty lock belongs to a process that failed to write its id. */
 const emptyForMs = 10_000
@@ -43,8 +43,25 @@ function holderOf(lock) {
   if (text === '' && age < emptyForMs) return 'unknown'
   const pid = Number(text)
   if (text !== '' && isAnother(pid)) return pid
-  rmSync(lock, { force: true })
+  removeAbandoned(lock, text)
   return undefined
+}
+
+function removeAbandoned(lock, text) {
+  const moved = `${lock}.${process.pid}`
+  try {
+    renameSync(lock, moved)
+  } catch (error) {
+    if (error.code !== 'ENOENT') throw error
+    return
+  }
+  // Another process may have taken the lock over before the move.
+  try {
+    if (readFileSync(moved, 'utf8') !== text) linkSync(moved, lock)
+  } catch (error) {
+    if (error.code !== 'EEXIST') throw error
+  }
+  rmSync(moved, { force: true })
 }
 
 /** Whether another process has this id; in a new container, a killed process may have had ours. */

@@ -29,7 +29,6 @@ export interface ConsoleOptions {
 }
 
 const clientId = 'postern-console'
-const startTimeoutMs = 60_000
 
 export function signInVariables(
   ports: ConsolePorts | undefined,
@@ -68,10 +67,7 @@ export async function startConsole(options: ConsoleOptions): Promise<ConsoleProc
       logFile: join(home, 'logs', `${name}.log`),
     })
     processes.push(process)
-    await waitUntilReady(process, async () => findListeningPort(process.logFile), {
-      timeoutMs: startTimeoutMs,
-      everyMs: 20,
-    })
+    await waitUntilReady(process, () => findListeningPort(process.logFile) !== undefined)
     void process.exited.then(() => stopping || failed.resolve(process))
   }
 

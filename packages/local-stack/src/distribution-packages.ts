@@ -7,8 +7,8 @@ const execute = promisify(execFile)
 
 const aptTimeoutMs = 180_000
 
-export async function findOnPath(name: string, path = process.env['PATH']): Promise<string | undefined> {
-  for (const folder of (path ?? '').split(delimiter)) {
+export async function findOnPath(name: string): Promise<string | undefined> {
+  for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
     // Relative entries depend on the working directory.
     if (!folder.startsWith('/')) continue
     if (await isProgram(join(folder, name))) return join(folder, name)
@@ -62,40 +62,31 @@ async function downloadPackages(
   }
   // apt's sandbox user could not write into our folder.
   const apt = ['-qq', '-o', 'APT::Sandbox::User=']
-  const isDone =
-    sources === undefined &&
-    (await download(apt).then(
-      () => true,
-      () => false,
-    ))
-  if (!isDone) {
-    // The machine's package lists are empty or outdated.
-    const lists = join(work, 'lists')
-    const cache = join(work, 'cache')
-    await mkdir(join(lists, 'partial'), { recursive: true })
-    await mkdir(join(cache, 'archives', 'partial'), { recursive: true })
-    const own = [
-      ...apt,
-      '-o',
-      `Dir::State::lists=${lists}`,
-      '-o',
-      `Dir::Cache=${cache}`,
-      '-o',
-      'Acquire::Languages=none',
-    ]
-    if (sources !== undefined) {
-      await writeFile(join(work, 'sources.list'), `${sources}\n`)
-      own.push('-o', `Dir::Etc::sourcelist=${join(work, 'sources.list')}`, '-o', 'Dir::Etc::sourceparts=-')
+  if (sources === undefined) {
+    try {
+      await download(apt)
+      return
+    } catch {
+      // The machine's package lists are empty or outdated.
     }
-    await execute('apt-get', [...own, 'update'], { timeout: aptTimeoutMs })
-    await download(own)
   }
+  const lists = join(work, 'lists')
+  const cache = join(work, 'cache')
+  await mkdir(join(lists, 'partial'), { recursive: true })
+  await mkdir(join(cache, 'archives', 'partial'), { recursive: true })
+  const own = [...apt, '-o', `Dir::State::lists=${lists}`, '-o', `Dir::Cache=${cache}`, '-o', 'Acquire::Languages=none']
+  if (sources !== undefined) {
+    await writeFile(join(work, 'sources.list'), `${sources}\n`)
+    own.push('-o', `Dir::Etc::sourcelist=${join(work, 'sources.list')}`, '-o', 'Dir::Etc::sourceparts=-')
+  }
+  await execute('apt-get', [...own, 'update'], { timeout: aptTimeoutMs })
+  await download(own)
 }
 
 /** Every system that runs Node has them, and versions must not be mixed. */
-export const alwaysThere: ReadonlySet<string> = new Set(['libc6', 'libgcc-s1', 'libcrypt1'])
+const alwaysThere: ReadonlySet<string> = new Set(['libc6', 'libgcc-s1', 'libcrypt1'])
 
-export async function readDependencies(apt: readonly string[], name: string): Promise<Map<string, string[]>> {
+async function readDependencies(apt: readonly string[], name: string): Promise<Map<string, string[]>> {
   const found = new Map<string, string[]>()
   let text: string
   try {
@@ -117,6 +108,23 @@ export async function readDependencies(apt: readonly string[], name: string): Pr
     isAlternative = bar === '|'
   }
   return found
+}
+
+/** Lists a package and its dependencies whose names match, at any depth. Throws if apt does not know the package. */
+export async function listPackages(
+  apt: readonly string[],
+  name: string,
+  { needed = /^lib/, present = alwaysThere }: { needed?: RegExp; present?: ReadonlySet<string> } = {},
+): Promise<string[]> {
+  const dependencies = await readDependencies(apt, name)
+  if (dependencies.size === 0) throw new Error(`apt does not know the package ${name}`)
+  const all = new Set([name])
+  for (const item of all) {
+    for (const dependency of dependencies.get(item) ?? []) {
+      if (needed.test(dependency) && !present.has(dependency)) all.add(dependency)
+    }
+  }
+  return [...all]
 }
 
 /** Returns library folders: one for the architecture, or `lib` itself. */

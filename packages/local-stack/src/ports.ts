@@ -1,11 +1,9 @@
-import { randomUUID } from 'node:crypto'
 import { rmSync } from 'node:fs'
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
-import { tryLink } from './home-lock.ts'
-import { isAlive } from './processes.ts'
+import { tryLock } from './lock-file.ts'
 
 export const loopback = '127.0.0.1'
 
@@ -44,42 +42,18 @@ async function serialize<T>(work: () => Promise<T>): Promise<T> {
   return await done
 }
 
-/** A claim is a file with a process id and ends with the process. */
+/** A claim is a lock file and ends with the process. */
 const claims = join(tmpdir(), `postern-ports-${userInfo().uid}`)
 const ours = new Set<string>()
 
 async function claim(port: number): Promise<boolean> {
   await mkdir(claims, { recursive: true, mode: 0o700 })
   const path = join(claims, String(port))
-  const mine = `${path}.${process.pid}.${randomUUID()}`
-  await writeFile(mine, String(process.pid))
-  try {
-    if (!(await tryLink(mine, path)) && !((await removeIfAbandoned(path)) && (await tryLink(mine, path)))) return false
-  } finally {
-    await rm(mine, { force: true })
-  }
+  const { isOurs } = await tryLock(path)
+  if (!isOurs) return false
   if (ours.size === 0) process.once('exit', () => ours.forEach((claimed) => rmSync(claimed, { force: true })))
   ours.add(path)
   return true
-}
-
-async function removeIfAbandoned(path: string): Promise<boolean> {
-  if (await isHeld(path)) return false
-  const movedPath = `${path}.${process.pid}.${randomUUID()}.old`
-  try {
-    await rename(path, movedPath)
-  } catch {
-    return true
-  }
-  // A live process may have claimed the port before the move.
-  if (await isHeld(movedPath)) await tryLink(movedPath, path)
-  await rm(movedPath, { force: true })
-  return true
-}
-
-async function isHeld(path: string): Promise<boolean> {
-  const holder = Number(await readFile(path, 'utf8').catch(() => ''))
-  return holder !== 0 && isAlive(holder)
 }
 
 /** Throws `PortInUseError`. */

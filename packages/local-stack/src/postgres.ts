@@ -10,7 +10,6 @@ import type { ServerAccount } from './server-account.ts'
 import { serverAccount } from './server-account.ts'
 
 export interface Postgres extends ManagedProcess {
-  readonly host: string
   readonly port: number
   readonly folder: string
   /** A secret. */
@@ -29,8 +28,6 @@ export interface PostgresOptions {
   readonly env?: Readonly<Record<string, string>>
   readonly log?: (line: string) => void
 }
-
-const startTimeoutMs = 60_000
 
 /** Loopback address only. Callers must prevent two starts with the same home. */
 export async function startPostgres(options: PostgresOptions): Promise<Postgres> {
@@ -80,37 +77,16 @@ async function run(
   })
   const superuserUrl = (database: string): string =>
     `postgres://postgres:${encodeURIComponent(password)}@${loopback}:${port}/${encodeURIComponent(database)}`
-  try {
-    await waitUntilReady(server, async () => await isAnswering(superuserUrl('postgres'), data, server.pid), {
-      timeoutMs: startTimeoutMs,
-    })
-  } catch (error) {
-    await server.stop()
-    throw error
-  }
-  return {
-    name: server.name,
-    pid: server.pid,
-    logFile: server.logFile,
-    exited: server.exited,
-    get running() {
-      return server.running
-    },
-    kill: (signal) => server.kill(signal),
-    stop: async (timeoutMs) => await server.stop(timeoutMs),
-    host: loopback,
-    port,
-    folder,
-    superuserUrl,
-  }
+  await waitUntilReady(server, async () => await isAnswering(superuserUrl('postgres'), data, server.pid))
+  return Object.assign(server, { port, folder, superuserUrl })
 }
 
-/** Returns undefined while the server starts. */
-async function isAnswering(url: string, data: string, pid: number): Promise<true | undefined> {
+/** Returns false while the server starts. */
+async function isAnswering(url: string, data: string, pid: number): Promise<boolean> {
   // Another PostgreSQL may use the port.
-  if (!(await isPostmasterReady(data, pid))) return undefined
+  if (!(await isPostmasterReady(data, pid))) return false
   // On a busy machine a shorter timeout would abort every attempt.
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: startTimeoutMs })
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: 60_000 })
   // The query below reports the failure.
   client.on('error', () => undefined)
   try {
@@ -118,17 +94,13 @@ async function isAnswering(url: string, data: string, pid: number): Promise<true
     await client.query('select 1')
     return true
   } catch (error) {
-    if (!(error instanceof DatabaseError)) return undefined
+    if (!(error instanceof DatabaseError)) return false
     // 57P03 cannot_connect_now: it is starting or recovering.
-    if (error.code === '57P03') return undefined
+    if (error.code === '57P03') return false
     // 28P01 invalid_password.
     if (error.code === '28P01') {
-      throw new Error(
-        `The password of the database in ${data} differs from the one in the secrets file. Move both away.`,
-        {
-          cause: error,
-        },
-      )
+      const problem = `The password of the database in ${data} differs from the one in the secrets file. Move both away.`
+      throw new Error(problem, { cause: error })
     }
     throw error
   } finally {

@@ -125,7 +125,7 @@ export async function commandOf(pid: number): Promise<string | undefined> {
   }
 }
 
-export async function readLogTail(logFile: string): Promise<string> {
+async function readLogTail(logFile: string): Promise<string> {
   try {
     await using file = await open(logFile, 'r')
     const { size } = await file.stat()
@@ -143,26 +143,26 @@ export async function startFailure(process: Pick<ManagedProcess, 'name' | 'logFi
   return new Error(`${process.name} ${what} (log: ${process.logFile})${shown}`)
 }
 
-/** Kills the process and throws if it ends or the time is over. */
-export async function waitUntilReady<T>(
+/** Stops the process and throws if it ends, the check fails or the time is over. */
+export async function waitUntilReady(
   process: ManagedProcess,
-  check: () => Promise<T | undefined>,
-  { timeoutMs, everyMs = 10 }: { timeoutMs: number; everyMs?: number },
-): Promise<T> {
+  isReady: () => boolean | Promise<boolean>,
+  timeoutMs = 60_000,
+): Promise<void> {
   const deadline = performance.now() + timeoutMs
-  for (;;) {
-    const value = await check()
-    if (value !== undefined) return value
-    if (!process.running) {
-      const exit = await process.exited
-      throw await startFailure(process, `ended at its start (${exit.signal ?? `exit code ${exit.code}`})`)
+  try {
+    while (!(await isReady())) {
+      if (!process.running) {
+        const exit = await process.exited
+        throw await startFailure(process, `ended at its start (${exit.signal ?? `exit code ${exit.code}`})`)
+      }
+      if (performance.now() > deadline)
+        throw await startFailure(process, `did not become ready in ${timeoutMs / 1000} s`)
+      await delay(10)
     }
-    if (performance.now() > deadline) {
-      process.kill('SIGKILL')
-      await process.exited
-      throw await startFailure(process, `did not become ready in ${timeoutMs / 1000} s`)
-    }
-    await delay(everyMs)
+  } catch (error) {
+    await process.stop()
+    throw error
   }
 }
 

@@ -3,13 +3,12 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import {
-  alwaysThere,
   findOnPath,
   firstLine,
   hasPackages,
   isProgram,
   libraryPath,
-  readDependencies,
+  listPackages,
   unpackPackages,
 } from './distribution-packages.ts'
 import { loopback } from './ports.ts'
@@ -128,16 +127,10 @@ async function unpackPackage(installFolder: string): Promise<string> {
 
 async function listNeededPackages(apt: readonly string[]): Promise<string[]> {
   for (const name of serverNames) {
-    const dependencies = await readDependencies(apt, name)
-    const needed = new Set<string>([name])
     const [product = ''] = name.split('-')
-    for (const item of needed) {
-      for (const dependency of dependencies.get(item) ?? []) {
-        const isLibrary = dependency.startsWith('lib') && !alwaysThere.has(dependency)
-        if (isLibrary || dependency.startsWith(`${product}-`)) needed.add(dependency)
-      }
-    }
-    if (needed.size > 1) return [...needed]
+    const packages = await listPackages(apt, name, { needed: new RegExp(`^(?:lib|${product}-)`) }).catch(() => [])
+    // A name without dependencies is not a real package.
+    if (packages.length > 1) return packages
   }
   throw new Error('The package lists contain neither redis-server nor valkey-server.')
 }

@@ -29,7 +29,7 @@ export interface RedisOptions {
   readonly log?: (line: string) => void
 }
 
-const startTimeoutMs = 60_000
+const answerTimeoutMs = 60_000
 
 export async function startRedis(options: RedisOptions): Promise<Redis> {
   const { home, port, passwords, installFolder, log = () => undefined } = options
@@ -47,14 +47,7 @@ export async function startRedis(options: RedisOptions): Promise<Redis> {
     // Passwords must not be in the process list or in a file.
     input: configuration(program.bind, program.port, passwords),
   })
-  try {
-    await waitUntilReady(server, async () => await answersPing(port, passwordOf('admin')), {
-      timeoutMs: startTimeoutMs,
-    })
-  } catch (error) {
-    await server.stop()
-    throw error
-  }
+  await waitUntilReady(server, async () => await answersPing(port, passwordOf('admin')))
   const urls = { keys: urlOf('keys'), gateway: urlOf('gateway'), console: urlOf('console') }
   return Object.assign(server, { port, url: urlOf('admin'), urls })
 }
@@ -76,13 +69,13 @@ function configuration(bind: string, port: number, passwords: RedisPasswords): s
   ].join('\n')
 }
 
-export async function answersPing(port: number, password?: string): Promise<true | undefined> {
-  const { promise, resolve } = Promise.withResolvers<true | undefined>()
+export async function answersPing(port: number, password?: string): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>()
   const socket = connect({ host: loopback, port })
   let received = ''
-  socket.setTimeout(startTimeoutMs, () => socket.destroy())
+  socket.setTimeout(answerTimeoutMs, () => socket.destroy())
   socket.on('error', () => undefined)
-  socket.on('close', () => resolve(undefined))
+  socket.on('close', () => resolve(false))
   const login = password === undefined ? '' : `AUTH ${redisUserName('admin')} ${password}\r\n`
   socket.on('connect', () => socket.write(`${login}PING\r\n`))
   socket.on('data', (chunk) => {

@@ -55,8 +55,6 @@ export interface Services {
   readonly failed: Promise<ManagedProcess>
 }
 
-const startTimeoutMs = 60_000
-
 interface ServiceNeeds {
   readonly rings: readonly RingName[]
   readonly database: boolean
@@ -153,10 +151,7 @@ export async function startServices(options: ServicesOptions): Promise<Services>
     })
     const service = { name, url: `http://${loopback}:${port}`, process }
     running.set(name, service)
-    await waitUntilReady(process, async () => findListeningPort(process.logFile), {
-      timeoutMs: startTimeoutMs,
-      everyMs: 20,
-    })
+    await waitUntilReady(process, () => findListeningPort(process.logFile) !== undefined)
     void watch(process)
   }
 
@@ -222,12 +217,11 @@ export async function startServices(options: ServicesOptions): Promise<Services>
 /** Without a lease, a gateway rejects every request. */
 async function waitForLease(gateway: ManagedProcess): Promise<void> {
   const url = `http://${loopback}:${findListeningPort(gateway.logFile, 'admin_port') ?? 0}/internal/health/ready`
-  const isReady = async (): Promise<true | undefined> => {
+  await waitUntilReady(gateway, async () => {
     const answer = await request(url).catch(() => undefined)
     await answer?.body.dump()
-    return answer?.statusCode === 200 ? true : undefined
-  }
-  await waitUntilReady(gateway, isReady, { timeoutMs: startTimeoutMs, everyMs: 20 })
+    return answer?.statusCode === 200
+  })
 }
 
 async function awaitAll(work: readonly Promise<void>[]): Promise<void> {

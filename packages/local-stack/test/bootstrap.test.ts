@@ -12,7 +12,7 @@ const run = async (...args: readonly string[]) =>
     timeout: 120_000,
   })
 
-/** Runs a program that takes a lock after `prepare`, and gives what it says: true where the lock was its own. */
+/** Returns the output of a program that takes a lock after `prepare`: true if the lock is then its own. */
 async function takeLock(prepare: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'lock-'))
   const lock = JSON.stringify(join(folder, 'lock'))
@@ -33,14 +33,24 @@ async function takeLock(prepare: string): Promise<string> {
 
 describe('one process at a time prepares a clone', () => {
   test.each([
-    ['was left by one that is gone', 'writeFileSync(lock, "999999999")'],
-    ['has our number, of a container that was killed', 'writeFileSync(lock, String(process.pid))'],
-    ['was left empty, by one that had no room', 'writeFileSync(lock, ""); utimesSync(lock, 1, 1)'],
-  ])('and takes over a lock that %s', async (_which, prepare) => {
+    ['by a process that has ended', 'writeFileSync(lock, "999999999")'],
+    ['by a process with the same id in a killed container', 'writeFileSync(lock, String(process.pid))'],
+    ['empty by a process on a full disk', 'writeFileSync(lock, ""); utimesSync(lock, 1, 1)'],
+  ])('a lock that was left %s is taken over', async (_which, prepare) => {
     expect(await takeLock(prepare)).toBe('true\n')
   })
 
-  test('and waits for one that is alive', async () => {
+  test('a lock that another process takes over at the same moment stays with that process', async () => {
+    const taking = `writeFileSync(lock, '999999999'); Atomics.wait = () => process.exit(0)
+      const { kill } = process
+      process.kill = (pid, signal) => {
+        if (pid === 999999999) writeFileSync(lock, '${process.pid}')
+        return kill.call(process, pid, signal)
+      }`
+    expect(await takeLock(taking)).toBe(`waiting for the installation by process ${process.pid}\n`)
+  })
+
+  test('a second process waits until the first has ended', async () => {
     const waiting = `writeFileSync(lock, '${process.pid}'); Atomics.wait = () => process.exit(0)`
     expect(await takeLock(waiting)).toBe(`waiting for the installation by process ${process.pid}\n`)
   })
@@ -55,6 +65,28 @@ describe('the bootstrap', { timeout: 120_000 }, () => {
         'postern: Unknown command. Use one of start, test, test:faults, test:fuzz, test:upload, test:oscal, test:mutation, test:soak, check, fix, sbom, licences, bench, docs, client, test:recovery, test:clients, test:containers, test:providers, postern.\n',
     })
   })
+
+  test.each(['start', 'check', 'fix', 'docs'])('explains %s instead of running it', async (command) => {
+    const { stderr } = await run(command, '--help')
+    expect(stderr).toMatch(/^postern: (?:Runs|Checks|Formats|Writes) /)
+    await expect(run(command, '--no-such-option')).rejects.toMatchObject({
+      code: 1,
+      stderr: `postern: npm run ${command} takes no arguments, but was given --no-such-option.\n`,
+    })
+  })
+
+  test.each(['bench', 'test:providers'])(
+    'explains %s, and rejects its unknown arguments in a sentence',
+    async (command) => {
+      const { stdout } = await run(command, '--help')
+      expect(stdout).toContain(`Usage: npm run ${command}`)
+      for (const argument of ['--no-such-option', 'no-such-name']) {
+        const problem = `Unknown ${argument.startsWith('-') ? 'option' : 'argument'} '${argument}'.`
+        const stderr = `${problem}\n${stdout}`
+        await expect(run(command, argument)).rejects.toMatchObject({ code: 2, stdout: '', stderr })
+      }
+    },
+  )
 
   test("leaves standard output to the operator's command", async () => {
     const { stdout } = await run('postern', '--help')

@@ -1,18 +1,7 @@
 import { execFile } from 'node:child_process'
-import { rm } from 'node:fs/promises'
-import { join } from 'node:path'
 import { promisify } from 'node:util'
-import {
-  alwaysThere,
-  findOnPath,
-  firstLine,
-  hasPackages,
-  isProgram,
-  libraryPath,
-  readDependencies,
-  unpackPackages,
-} from '../distribution-packages.ts'
-import { repositoryRoot } from '../paths.ts'
+import { findOnPath, firstLine, hasPackages, isProgram } from '../distribution-packages.ts'
+import { findDebianProgram } from './debian-program.ts'
 
 export interface Chromium {
   readonly path: string
@@ -26,27 +15,17 @@ const macApplications = [
   '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
   '/Applications/Chromium.app/Contents/MacOS/Chromium',
 ] as const
-const unpackedFolder = join(repositoryRoot, '.tools', headless)
 const installTimeoutMs = 300_000
 
-/**
- * Finds an installed Chromium, else installs or unpacks Debian's package. Throws if that is impossible, because browser tests must not
- * be skipped.
- */
+/** Finds Chromium, else installs or unpacks Debian's package. Throws if that fails: browser tests must not be skipped. */
 export async function findChromium(): Promise<Chromium> {
   const installed = await findInstalled()
   if (installed !== undefined) return installed
-  const reasons: string[] = []
-  if (await hasPackages()) {
-    try {
-      return process.getuid?.() === 0 ? await install() : await unpack()
-    } catch (error) {
-      reasons.push(firstLine(error))
-    }
-  }
+  const found = process.getuid?.() === 0 ? await install() : await unpack()
+  if (typeof found !== 'string') return found
   throw new Error(
-    'the browser tests need Chromium or Chrome: install it (Debian: apt-get install chromium-headless-shell; macOS: brew install ' +
-      `--cask chromium) and run them again${reasons.map((reason) => ` (${reason})`).join('')}`,
+    'The browser tests need Chromium or Chrome. Install it (Debian: apt-get install chromium-headless-shell; ' +
+      `macOS: brew install --cask chromium) and run them again. (${found})`,
   )
 }
 
@@ -56,47 +35,32 @@ async function findInstalled(): Promise<Chromium | undefined> {
     if (path !== undefined) return { path, env: {} }
   }
   for (const path of macApplications) if (await isProgram(path)) return { path, env: {} }
-  return await findUnpacked()
+  return undefined
 }
 
-async function findUnpacked(): Promise<Chromium | undefined> {
-  const path = join(unpackedFolder, 'usr', 'lib', 'chromium', headless)
-  if (!(await isProgram(path))) return undefined
-  return { path, env: { LD_LIBRARY_PATH: libraryPath(unpackedFolder) } }
+async function unpack(): Promise<Chromium | string> {
+  const needed = /^(?:lib|chromium|fontconfig|fonts-)/
+  const found = await findDebianProgram(headless, `usr/lib/chromium/${headless}`, { folder: headless, needed })
+  return typeof found === 'string' ? found : { path: found.command, env: found.env }
 }
 
-async function run(...args: readonly string[]): Promise<void> {
+async function install(): Promise<Chromium | string> {
+  if (!(await hasPackages())) return 'this machine has no apt'
+  const chromium = ['install', '--yes', '--no-install-recommends', headless, 'fonts-liberation']
+  try {
+    await runApt(...chromium).catch(async () => {
+      await runApt('update')
+      await runApt(...chromium)
+    })
+  } catch (error) {
+    return firstLine(error)
+  }
+  return (await findInstalled()) ?? `the package ${headless} does not contain Chromium`
+}
+
+async function runApt(...args: readonly string[]): Promise<void> {
   await promisify(execFile)('apt-get', ['-qq', ...args], {
     timeout: installTimeoutMs,
     env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
   })
-}
-
-async function install(): Promise<Chromium> {
-  const chromium = ['install', '--yes', '--no-install-recommends', headless, 'fonts-liberation']
-  await run(...chromium).catch(async () => {
-    await run('update')
-    await run(...chromium)
-  })
-  const installed = await findInstalled()
-  if (installed === undefined) throw new Error(`the package ${headless} holds no Chromium`)
-  return installed
-}
-
-async function unpack(): Promise<Chromium> {
-  await unpackPackages(unpackedFolder, async (apt) => {
-    const dependencies = await readDependencies(apt, headless)
-    const needed = new Set([headless])
-    for (const item of needed) {
-      for (const dependency of dependencies.get(item) ?? []) {
-        if (/^(?:lib|chromium|fontconfig|fonts-)/.test(dependency) && !alwaysThere.has(dependency))
-          needed.add(dependency)
-      }
-    }
-    return [...needed]
-  })
-  const unpacked = await findUnpacked()
-  if (unpacked !== undefined) return unpacked
-  await rm(unpackedFolder, { recursive: true, force: true })
-  throw new Error(`the package ${headless} holds no Chromium`)
 }

@@ -25,7 +25,7 @@ export async function findDirectoryServer(): Promise<DebianProgram | string> {
 
 /** Starts slapd with the entries of an LDIF. Bound users read at most 50 entries, or all in pages. Only the writer writes. */
 export async function startTestDirectory(
-  { folder, env }: DebianProgram,
+  { folder, command, env }: DebianProgram,
   content: {
     readonly suffix: string
     readonly ldif: string
@@ -66,7 +66,6 @@ export async function startTestDirectory(
       '',
     ].join('\n'),
   )
-  const command = join(folder, 'usr', 'sbin', 'slapd')
   const ldif = await file('entries.ldif', content.ldif)
   await execute(command, ['-T', 'add', '-q', '-f', configuration, '-l', ldif], { env, timeout: 60_000 })
   const port = await findFreePort()
@@ -79,12 +78,7 @@ export async function startTestDirectory(
     cwd: home,
     logFile: join(home, 'logs', 'slapd.log'),
   })
-  try {
-    await waitUntilReady(server, async () => ((await accepts(port)) ? true : undefined), { timeoutMs: 60_000 })
-  } catch (error) {
-    await server.stop()
-    throw error
-  }
+  await waitUntilReady(server, async () => await accepts(port))
   return {
     port,
     tlsPort,

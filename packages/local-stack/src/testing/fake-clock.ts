@@ -1,8 +1,7 @@
-import { chmod, copyFile, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { firstLine, hasPackages, unpackPackages } from '../distribution-packages.ts'
-import { repositoryRoot } from '../paths.ts'
+import { findDebianProgram } from './debian-program.ts'
 
 export interface FakeClock {
   readonly env: Readonly<Record<string, string>>
@@ -16,27 +15,14 @@ export interface FakeClock {
  * Returns the reason if that is impossible.
  */
 export async function makeFakeClock(): Promise<FakeClock | string> {
-  const unpacked = join(repositoryRoot, '.tools', 'libfaketime-package')
   const machine = process.arch === 'arm64' ? 'aarch64' : 'x86_64'
-  const library = join(unpacked, 'usr', 'lib', `${machine}-linux-gnu`, 'faketime', 'libfaketimeMT.so.1')
-  const isThere = async (): Promise<boolean> =>
-    await stat(library).then(
-      () => true,
-      () => false,
-    )
-  if (!(await isThere())) {
-    if (!(await hasPackages())) return 'this is no Debian or Ubuntu to take libfaketime from'
-    try {
-      await unpackPackages(unpacked, async () => ['libfaketime'])
-    } catch (error) {
-      if (!(await isThere())) return `the package libfaketime could not be unpacked: ${firstLine(error)}`
-    }
-  }
+  const library = await findDebianProgram('libfaketime', `usr/lib/${machine}-linux-gnu/faketime/libfaketimeMT.so.1`)
+  if (typeof library === 'string') return library
   const folder = await mkdtemp(join(tmpdir(), 'postern-clock-'))
   // Processes of another account may not reach the repository.
   await chmod(folder, 0o755)
   const [copy, file] = [join(folder, 'libfaketimeMT.so.1'), join(folder, 'offset')]
-  await copyFile(library, copy)
+  await copyFile(library.command, copy)
   await chmod(copy, 0o644)
   const set = async (offsetSeconds: number): Promise<void> => {
     await writeFile(file, `${offsetSeconds < 0 ? '-' : '+'}${Math.abs(offsetSeconds)}\n`, { mode: 0o644 })

@@ -28,6 +28,6 @@ export async function startInstalledRedis(name: ServerName, folder: string): Pro
     cwd: '/',
     logFile: join(home, 'logs', `${name}.log`),
   })
-  await waitUntilReady(server, async () => await answersPing(port), { timeoutMs: 60_000 })
+  await waitUntilReady(server, async () => await answersPing(port))
   return { port, stop: async () => void (await server.stop()) }
 }

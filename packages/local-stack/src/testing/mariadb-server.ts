@@ -15,12 +15,13 @@ export interface TestMariadb {
 
 /** Unpacks MariaDB's server. Returns the reason if that is impossible. */
 export async function findMariadbServer(): Promise<DebianProgram | string> {
-  return await findDebianProgram('mariadb-server-core', 'usr/sbin/mariadbd')
+  const needed = /^(?:lib|mariadb-common|mysql-common)/
+  return await findDebianProgram('mariadb-server-core', 'usr/sbin/mariadbd', { needed })
 }
 
 /** Starts MariaDB and runs the statements, one a line. With a certificate it offers TLS. */
 export async function startTestMariadb(
-  { folder, env }: DebianProgram,
+  { folder, command, env }: DebianProgram,
   content: { readonly statements: readonly string[]; readonly tls?: { readonly key: string; readonly cert: string } },
 ): Promise<TestMariadb> {
   const home = await makeTestFolder('mariadb')
@@ -46,7 +47,6 @@ export async function startTestMariadb(
     '--skip-name-resolve',
     '--character-set-server=utf8mb4',
   ]
-  const command = join(folder, 'usr', 'sbin', 'mariadbd')
   const tables = await Promise.all(
     ['mysql_system_tables.sql', 'mysql_system_tables_data.sql'].map(
       async (name) => await readFile(join(share, name), 'utf8'),
@@ -70,12 +70,7 @@ export async function startTestMariadb(
     cwd: home,
     logFile: join(home, 'logs', 'mariadbd.log'),
   })
-  try {
-    await waitUntilReady(server, async () => ((await greets(port)) ? true : undefined), { timeoutMs: 120_000 })
-  } catch (error) {
-    await server.stop()
-    throw error
-  }
+  await waitUntilReady(server, async () => await greets(port), 120_000)
   return {
     port,
     stop: async () => {

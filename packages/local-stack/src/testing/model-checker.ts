@@ -1,6 +1,5 @@
-import { join } from 'node:path'
-import { findOnPath, firstLine, hasPackages, isProgram, unpackPackages } from '../distribution-packages.ts'
-import { repositoryRoot } from '../paths.ts'
+import { findOnPath } from '../distribution-packages.ts'
+import { findDebianProgram } from './debian-program.ts'
 
 export interface ModelChecker {
   readonly spin: string
@@ -8,21 +7,11 @@ export interface ModelChecker {
 }
 
 /** Finds Spin and a C compiler on the PATH, else unpacks Spin (Debian, Ubuntu). Returns the reason if one is missing. */
-export async function findModelChecker(
-  path: string | undefined = process.env['PATH'],
-  installFolder: string = join(repositoryRoot, '.tools', 'spin-package'),
-): Promise<ModelChecker | string> {
-  const compiler =
-    (await findOnPath('gcc', path)) ?? (await findOnPath('cc', path)) ?? (await findOnPath('clang', path))
+export async function findModelChecker(): Promise<ModelChecker | string> {
+  const compiler = (await findOnPath('gcc')) ?? (await findOnPath('cc')) ?? (await findOnPath('clang'))
   if (compiler === undefined) return 'no C compiler is on the PATH (gcc, cc or clang)'
-  const unpacked = join(installFolder, 'usr', 'bin', 'spin')
-  const found = (await findOnPath('spin', path)) ?? ((await isProgram(unpacked)) ? unpacked : undefined)
-  if (found !== undefined) return { spin: found, compiler }
-  if (!(await hasPackages())) return 'Spin is not on the PATH, and this is no Debian or Ubuntu to take it from'
-  try {
-    await unpackPackages(installFolder, async () => ['spin'])
-  } catch (error) {
-    return `Spin is not on the PATH, and its package could not be unpacked: ${firstLine(error)}`
-  }
-  return { spin: unpacked, compiler }
+  const installed = await findOnPath('spin')
+  if (installed !== undefined) return { spin: installed, compiler }
+  const unpacked = await findDebianProgram('spin', 'usr/bin/spin')
+  return typeof unpacked === 'string' ? unpacked : { spin: unpacked.command, compiler }
 }

@@ -1,11 +1,11 @@
-import { readdir, rename, stat, writeFile } from 'node:fs/promises'
+import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { alwaysThere, hasPackages, libraryPath, readDependencies, unpackPackages } from '../distribution-packages.ts'
 import { repositoryRoot } from '../paths.ts'
 import { findFreePort, loopback } from '../ports.ts'
 import { type ManagedProcess, launch, waitUntilReady } from '../processes.ts'
 import { randomPassword } from '../secrets.ts'
 import { makeTestFolder } from './cluster.ts'
+import { findDebianProgram } from './debian-program.ts'
 
 /** OpenStack Swift with its S3 API, the store of the compose file, for one test file. */
 export interface TestObjectStore {
@@ -22,8 +22,6 @@ export interface TestObjectStore {
   start(): Promise<void>
 }
 
-const installFolder = join(repositoryRoot, '.tools', 'swift-package')
-
 /** Starts Swift from the distribution's packages (Debian, Ubuntu). It ends with this process at the latest. */
 export async function startTestObjectStore({
   bucket,
@@ -34,7 +32,12 @@ export async function startTestObjectStore({
   /** Seconds after which deleted objects leave no trace. Default: a day. */
   readonly forgetAfterS?: number
 } = {}): Promise<TestObjectStore> {
-  const python = await findPython()
+  // The machine's Python may lack a library of Swift.
+  const python = await findDebianProgram('python3-swift', 'usr/bin/python3', {
+    folder: 'swift-package',
+    needed: /^(?:python3|lib)/,
+  })
+  if (typeof python === 'string') throw new Error(`OpenStack Swift is missing: ${python}`)
   const home = await makeTestFolder('object-store')
   const port = await findFreePort()
   const accessKeyId = 'postern:evidence'
@@ -52,7 +55,7 @@ export async function startTestObjectStore({
   const start = async (): Promise<ManagedProcess> => {
     const server = await launch({
       name: 'object-store',
-      command: python,
+      command: python.command,
       args: [
         program,
         `--data=${data}`,
@@ -62,20 +65,14 @@ export async function startTestObjectStore({
         ...(forgetAfterS === undefined ? [] : [`--forget-after=${forgetAfterS}`]),
       ],
       env: {
-        PATH: '/usr/bin:/bin',
-        PYTHONHOME: join(installFolder, 'usr'),
-        PYTHONPATH: join(installFolder, 'usr', 'lib', 'python3', 'dist-packages'),
-        LD_LIBRARY_PATH: libraryPath(installFolder),
+        ...python.env,
+        PYTHONHOME: join(python.folder, 'usr'),
+        PYTHONPATH: join(python.folder, 'usr', 'lib', 'python3', 'dist-packages'),
       },
       cwd: home,
       logFile,
     })
-    try {
-      await waitUntilReady(server, async () => await answers(port), { timeoutMs: 60_000 })
-    } catch (error) {
-      await server.stop()
-      throw error
-    }
+    await waitUntilReady(server, async () => await isAnswering(port))
     return server
   }
   let server = await start()
@@ -98,49 +95,13 @@ export async function startTestObjectStore({
   }
 }
 
-async function answers(port: number): Promise<true | undefined> {
+async function isAnswering(port: number): Promise<boolean> {
   try {
     // The S3 API rejects unsigned requests.
     const answer = await fetch(`http://${loopback}:${port}/`, { signal: AbortSignal.timeout(2_000) })
     await answer.body?.cancel()
-    return answer.status < 500 ? true : undefined
+    return answer.status < 500
   } catch {
-    return undefined
+    return false
   }
-}
-
-/** The machine's Python may lack a library of Swift. */
-async function findPython(): Promise<string> {
-  const found = await pythonIn(installFolder)
-  if (found !== undefined) return found
-  if (!(await hasPackages())) throw new Error('OpenStack Swift is taken from the packages of Debian or Ubuntu')
-  try {
-    await unpackPackages(installFolder, listPackages)
-  } catch (error) {
-    if ((await pythonIn(installFolder)) === undefined) throw error
-  }
-  const unpacked = await pythonIn(installFolder)
-  if (unpacked === undefined) throw new Error('the packages of OpenStack Swift hold no Python')
-  return unpacked
-}
-
-async function pythonIn(folder: string): Promise<string | undefined> {
-  const names = await readdir(join(folder, 'usr', 'bin')).catch(() => [])
-  for (const name of names) {
-    if (!/^python3\.\d+$/.test(name)) continue
-    const path = join(folder, 'usr', 'bin', name)
-    if ((await stat(path)).isFile()) return path
-  }
-  return undefined
-}
-
-async function listPackages(apt: readonly string[]): Promise<string[]> {
-  const dependencies = await readDependencies(apt, 'python3-swift')
-  const needed = new Set<string>(['python3-swift'])
-  for (const item of needed) {
-    for (const dependency of dependencies.get(item) ?? []) {
-      if (/^(?:python3|lib)/.test(dependency) && !alwaysThere.has(dependency)) needed.add(dependency)
-    }
-  }
-  return [...needed]
 }

@@ -2,9 +2,8 @@ import { execFile } from 'node:child_process'
 import { readFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { firstLine, findOnPath, hasPackages, isProgram, libraryPath, unpackPackages } from '../distribution-packages.ts'
-import { repositoryRoot } from '../paths.ts'
-import { listWithLibraries } from './debian-program.ts'
+import { findOnPath, libraryPath } from '../distribution-packages.ts'
+import { findDebianProgram } from './debian-program.ts'
 
 const execute = promisify(execFile)
 
@@ -40,28 +39,21 @@ export async function findPostgresClient(): Promise<PostgresClient | string> {
   if ((await findOnPath('pg_restore')) !== undefined && (await versionOf('pg_dump')) >= version) {
     return { run: async (program, args) => void (await execute(program, args)) }
   }
-  const folder = join(repositoryRoot, '.tools', `postgresql-client-${version}-package`)
-  const programs = join(folder, 'usr/lib/postgresql', String(version), 'bin')
-  if (!(await isProgram(join(programs, 'pg_dump')))) {
-    const source = (await hasPackages()) ? await sourceOf(suite) : undefined
-    if (source === undefined) return `there is no pg_dump ${version} on the PATH, and no Debian to take it from`
-    const list = async (apt: readonly string[]): Promise<readonly string[]> =>
-      await listWithLibraries(apt, `postgresql-client-${version}`, new Set())
-    try {
-      await unpackPackages(folder, list, source)
-    } catch (error) {
-      if (!(await isProgram(join(programs, 'pg_dump')))) {
-        return `there is no pg_dump ${version} on the PATH, and the package could not be unpacked: ${firstLine(error)}`
-      }
-    }
-  }
+  const sources = await sourceOf(suite)
+  if (sources === undefined) return `there is no pg_dump ${version} on the PATH, and no Debian to take it from`
+  // Includes the C library, because the machine's may be older.
+  const options = { present: new Set<string>(), sources }
+  const programs = join('usr/lib/postgresql', String(version), 'bin')
+  const found = await findDebianProgram(`postgresql-client-${version}`, join(programs, 'pg_dump'), options)
+  if (typeof found === 'string') return found
+  const { folder } = found
   const loader = join(
     folder,
     process.arch === 'arm64' ? 'usr/lib/ld-linux-aarch64.so.1' : 'usr/lib64/ld-linux-x86-64.so.2',
   )
   return {
     run: async (program, args) => {
-      await execute(loader, ['--library-path', libraryPath(folder), join(programs, program), ...args])
+      await execute(loader, ['--library-path', libraryPath(folder), join(folder, programs, program), ...args])
     },
   }
 }

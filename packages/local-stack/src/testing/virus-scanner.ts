@@ -1,20 +1,11 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
-import {
-  alwaysThere,
-  findOnPath,
-  firstLine,
-  hasPackages,
-  isProgram,
-  libraryPath,
-  readDependencies,
-  unpackPackages,
-} from '../distribution-packages.ts'
-import { repositoryRoot } from '../paths.ts'
+import { findOnPath } from '../distribution-packages.ts'
 import { findFreePort, loopback } from '../ports.ts'
 import { type ManagedProcess, launch, waitUntilReady } from '../processes.ts'
 import { makeTestFolder } from './cluster.ts'
+import { findDebianProgram } from './debian-program.ts'
 
 export interface VirusScannerProgram {
   readonly command: string
@@ -31,34 +22,10 @@ export interface TestVirusScanner {
 }
 
 /** Finds ClamAV's daemon on the PATH, else unpacks it (Debian, Ubuntu). Returns the reason if that is impossible. */
-export async function findVirusScanner(
-  path: string | undefined = process.env['PATH'],
-  installFolder: string = join(repositoryRoot, '.tools', 'clamav-package'),
-): Promise<VirusScannerProgram | string> {
-  const found = await findOnPath('clamd', path)
-  if (found !== undefined) return { command: found, env: { PATH: '/usr/bin:/bin' } }
-  const command = join(installFolder, 'usr', 'sbin', 'clamd')
-  const program = { command, env: { PATH: '/usr/bin:/bin', LD_LIBRARY_PATH: libraryPath(installFolder) } }
-  if (await isProgram(command)) return program
-  if (!(await hasPackages())) return 'ClamAV is not on the PATH, and this is no Debian or Ubuntu to take it from'
-  try {
-    await unpackPackages(installFolder, listNeededPackages)
-  } catch (error) {
-    return `ClamAV is not on the PATH, and its package could not be unpacked: ${firstLine(error)}`
-  }
-  return (await isProgram(command)) ? program : 'ClamAV is not on the PATH, and its package holds no clamd'
-}
-
-async function listNeededPackages(apt: readonly string[]): Promise<string[]> {
-  const dependencies = await readDependencies(apt, 'clamav-daemon')
-  if (dependencies.size === 0) throw new Error('the package lists do not know clamav-daemon')
-  const needed = new Set(['clamav-daemon'])
-  for (const item of needed) {
-    for (const dependency of dependencies.get(item) ?? []) {
-      if (dependency.startsWith('lib') && !alwaysThere.has(dependency)) needed.add(dependency)
-    }
-  }
-  return [...needed]
+export async function findVirusScanner(): Promise<VirusScannerProgram | string> {
+  const installed = await findOnPath('clamd')
+  if (installed !== undefined) return { command: installed, env: { PATH: '/usr/bin:/bin' } }
+  return await findDebianProgram('clamav-daemon', 'usr/sbin/clamd', { folder: 'clamav-package' })
 }
 
 /** Starts clamd with the given signatures (name → bytes) and configuration lines. It ends with this process at the latest. */
@@ -96,12 +63,7 @@ export async function startTestVirusScanner(
       cwd: home,
       logFile: join(home, 'logs', 'clamd.log'),
     })
-    try {
-      await waitUntilReady(server, async () => ((await answers(port)) ? true : undefined), { timeoutMs: 60_000 })
-    } catch (error) {
-      await server.stop()
-      throw error
-    }
+    await waitUntilReady(server, async () => await answersPing(port))
     return server
   }
   let server = await start()
@@ -119,7 +81,7 @@ export async function startTestVirusScanner(
   }
 }
 
-async function answers(port: number): Promise<boolean> {
+async function answersPing(port: number): Promise<boolean> {
   const socket = connect({ port, host: loopback })
   socket.setTimeout(5_000, () => socket.destroy())
   try {
