@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, w
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { commandEnvironment } from './commands/follow.mjs'
-import { commands } from './commands/index.mjs'
+import { commands, withoutArguments } from './commands/index.mjs'
 import { exclusively } from './exclusively.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
@@ -170,6 +170,13 @@ function findPnpm() {
 async function main([name, ...args]) {
   const command = Object.hasOwn(commands, name ?? '') ? commands[name] : undefined
   if (command === undefined) throw new Refusal(`Unknown command. Use one of ${Object.keys(commands).join(', ')}.`)
+  const help = withoutArguments[name]
+  if (help !== undefined && args.length > 0) {
+    if (!args.includes('--help'))
+      throw new Refusal(`npm run ${name} takes no arguments, but was given ${args.join(' ')}.`)
+    print(help)
+    return 0
+  }
   const node = prepare()
   return await command(
     { root, cwd: root, node, env: commandEnvironment(root, node), alone: runExclusively, findPnpm },

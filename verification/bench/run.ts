@@ -1,6 +1,5 @@
 // `npm run bench`: README.md has the options. Exit code 1: a verdict is NO, or a part of a request is slower.
 import { readFile } from 'node:fs/promises'
-import { parseArgs } from 'node:util'
 import { type Cluster, startTestCluster } from '@postern/local-stack/testing'
 import { type Moved, describeMoved, movedParts } from './against.ts'
 import { measureColdStart } from './cold-start.ts'
@@ -36,16 +35,27 @@ import { type System, seedKeys, startSystem } from './system.ts'
 import { failedVerdicts } from './verdicts.ts'
 import { measureWebhooks } from './webhooks.ts'
 import { readResults, writeResults } from '../../test/support/results.ts'
+import { exitWithUsage, parseArguments } from '../arguments.ts'
 
-const { quick, tiny, only, without, against } = parseArgs({
-  options: {
+const usage = `Usage: npm run bench -- [options]
+  --quick          leave out the largest parts and write nothing (five minutes)
+  --tiny           show that the bench works
+  --only PARTS     measure these parts, such as list,upload
+  --without PARTS  measure the other parts
+  --against FILE   name the parts of a request that cost a fifth more than in FILE
+verification/bench/README.md describes the parts.`
+
+const { quick, tiny, only, without, against } = parseArguments(
+  usage,
+  {
     quick: { type: 'boolean', default: false },
     tiny: { type: 'boolean', default: false },
     only: { type: 'string' },
     without: { type: 'string' },
     against: { type: 'string' },
   },
-}).values
+  [],
+).values
 
 const isWhole = !quick && !tiny
 const plan = plans[tiny ? 'tiny' : quick ? 'quick' : 'full']
@@ -229,14 +239,18 @@ function isPart(name: string): name is keyof Figures {
   return names.includes(name)
 }
 
-function chosen(): (keyof Figures)[] {
-  const parse = (list: string | undefined): (keyof Figures)[] | undefined =>
-    list?.split(',').map((name) => {
-      if (!isPart(name)) throw new Error(`no part is called ${name}; there are ${names.join(', ')}`)
-      return name
-    })
-  const left = parse(without) ?? (isWhole ? [] : ['many-findings' as const, 'sync-memory' as const])
-  return parse(only) ?? names.filter(isPart).filter((name) => !left.includes(name))
+function parseParts(list: string): (keyof Figures)[] {
+  return list
+    .split(',')
+    .map((name) =>
+      isPart(name) ? name : exitWithUsage(`There is no part ${name}. The parts are ${names.join(', ')}.`, usage),
+    )
+}
+
+function chooseParts(): (keyof Figures)[] {
+  const others: (keyof Figures)[] = isWhole ? [] : ['many-findings', 'sync-memory']
+  const omitted = without === undefined ? others : parseParts(without)
+  return only === undefined ? names.filter(isPart).filter((name) => !omitted.includes(name)) : parseParts(only)
 }
 
 async function measureInto(results: Results, part: keyof Figures, bench: Bench): Promise<void> {
@@ -262,18 +276,22 @@ async function write(results: Results): Promise<void> {
   await writeResults('bench', { machine: results.machine, parts: { ...before.parts, ...results.parts } })
 }
 
+async function readFormer(file: string): Promise<Results> {
+  const text = await readFile(file, 'utf8').catch(() => exitWithUsage(`${file} cannot be read.`, usage))
+  const former: Results = JSON.parse(text)
+  if (former.parts.parts !== undefined) return former
+  return exitWithUsage(`${file} has no figures of the part "parts". Measure it there first.`, usage)
+}
+
 function whatMoved(former: Results | undefined, results: Results): Moved[] | undefined {
   const [was, is] = [former?.parts.parts?.figures, results.parts.parts?.figures]
   return was === undefined || is === undefined ? undefined : movedParts(was, is)
 }
 
 try {
-  const parts = chosen()
-  if (against !== undefined && !parts.includes('parts')) throw new Error('--against compares parts, which are left out')
-  const former: Results | undefined = against === undefined ? undefined : JSON.parse(await readFile(against, 'utf8'))
-  if (former !== undefined && !('yardsticks' in (former.parts.parts?.figures ?? {}))) {
-    throw new Error(`${against} has no parts, or none with yardsticks: measure them once more there`)
-  }
+  const parts = chooseParts()
+  if (against !== undefined && !parts.includes('parts')) exitWithUsage('--against needs the part "parts".', usage)
+  const former = against === undefined ? undefined : await readFormer(against)
   const results: Results = { machine: describeMachine(), parts: {} }
   say('starting everything')
   const bench = await startAll()

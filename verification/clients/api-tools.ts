@@ -1,9 +1,8 @@
 import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import { findFreePort } from '@postern/local-stack/testing'
 import { z } from 'zod'
 import { CommandError, run } from './command.ts'
 import { openApiTypescript } from './javascript.ts'
@@ -88,23 +87,13 @@ const postman: Tool = {
   },
 }
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  if (address === null || typeof address === 'string') throw new Error('the server has no port')
-  return address.port
-}
-
 /** Prism fails a request or answer that breaks the document. It rewrites bodies that are not JSON. */
 const prism: Tool = {
   name: 'prism',
   needs: ['npm'],
   prove: async (workshop) => {
     const cwd = await install(workshop, 'prism', { '@stoplight/prism-cli': '5.16.0' })
-    const port = String(await freePort())
+    const port = String(await findFreePort())
     const { POSTERN_URL: upstream = '' } = workshop.variables
     const args = ['proxy', workshop.document, upstream, '--errors', '--host', '127.0.0.1', '--port', port]
     const proxy = spawn(join(cwd, 'node_modules', '.bin', 'prism'), args, { cwd, stdio: 'ignore' })

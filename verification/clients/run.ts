@@ -4,6 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestStack, startTestCluster, startTestStack } from '@postern/local-stack/testing'
+import { parseArguments } from '../arguments.ts'
 import { apiTools } from './api-tools.ts'
 import { CommandError, isAt } from './command.ts'
 import { javaScriptTools } from './javascript.ts'
@@ -70,12 +71,10 @@ async function prove(tool: Tool, workshop: Workshop): Promise<Outcome> {
   }
 }
 
-const wanted = process.argv.slice(2)
+const names = tools.map(({ name }) => name)
+const usage = `Usage: npm run test:clients -- [client…]\nThe clients are ${names.join(', ')}.`
+const { positionals: wanted } = parseArguments(usage, {}, names)
 const chosen = tools.filter(({ name }) => wanted.length === 0 || wanted.includes(name))
-if (chosen.length === 0) {
-  process.stderr.write(`There is no such client. Choose from: ${tools.map(({ name }) => name).join(', ')}\n`)
-  process.exit(2)
-}
 const folder = await mkdtemp(join(tmpdir(), 'postern-clients-'))
 try {
   const workshop = await open(await start(), folder)

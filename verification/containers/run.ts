@@ -70,6 +70,13 @@ async function runVitest(args: readonly string[], env: Readonly<Record<string, s
 }
 
 const given = process.argv.slice(2)
+if (given.includes('--help')) {
+  process.stdout.write(`Usage: npm run test:containers -- [options] [tests…]
+  --where-fair  skip machines that are too small or too slow
+Tests and other options, such as drills -t findings, are for Vitest.
+`)
+  process.exit(0)
+}
 process.exitCode = await testContainers(
   given.includes('--where-fair'),
   given.filter((each) => each !== '--where-fair'),

@@ -5,8 +5,8 @@ import type { Promised } from './promises.ts'
 const head = `# Assurance
 
 What Postern promises, and which test shows it. This file is generated from the \`@promise\` annotations of the tests: change them, then run
-\`npm run docs\`. \`npm test -- <path>\` runs one test. After a run of the tests, \`npm run assurance\` also writes this table with their
-results to \`.results/assurance.md\`.
+\`npm run docs\`. \`npm test -- <path>\` runs one test. After a run of the tests, \`npm run docs\` also writes this table with their results
+to \`.results/assurance.md\`.
 `
 
 const limits = join(import.meta.dirname, 'limits.md')

@@ -3,8 +3,8 @@
 import { readFile } from 'node:fs/promises'
 import { getPriority, setPriority } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import { Stryker } from '@stryker-mutator/core'
+import { exitWithUsage, parseArguments } from '../arguments.ts'
 import { type Area, areas } from './areas.ts'
 import { type Mutant, type Reason, type Verdict, judge } from './judge.ts'
 import {
@@ -25,10 +25,16 @@ import { readResults, writeResults } from '../../test/support/results.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 
-const { values, positionals } = parseArgs({
-  options: { file: { type: 'string', multiple: true }, again: { type: 'boolean', default: false } },
-  allowPositionals: true,
-})
+const areaNames = areas.map(({ name }) => name)
+const usage = `Usage: npm run test:mutation -- [area…] [options]
+  --file FILE  change this file of the area; may be given several times
+  --again      run unchanged files again
+The areas are ${areaNames.join(', ')}.`
+const { values, positionals } = parseArguments(
+  usage,
+  { file: { type: 'string', multiple: true }, again: { type: 'boolean', default: false } },
+  areaNames,
+)
 
 /** One mutant after the other. */
 async function mutate(area: Area, file: string): Promise<Mutant[]> {
@@ -117,16 +123,15 @@ async function readKept(): Promise<Results> {
 
 // Long areas run only if they are named.
 setPriority(Math.max(10, getPriority()))
-const unknown = positionals.filter((name) => !areas.some((area) => area.name === name))
-if (unknown.length > 0) throw new Error(`there is no area ${unknown.join(', ')}`)
 const asked = areas.filter(({ name }) => positionals.length === 0 || positionals.includes(name))
+for (const file of values.file ?? []) {
+  const isInAll = asked.every((area) => filesOf(area, root).includes(file))
+  if (!isInAll) exitWithUsage(`Name the one area that changes ${file}.`, usage)
+}
 const reasons = await readReasons()
 for (const area of asked) {
   const verdicts: Verdict[] = []
-  const all = filesOf(area, root)
-  const lacking = (values.file ?? []).filter((file) => !all.includes(file))
-  if (lacking.length > 0) throw new Error(`${area.name} does not alter ${lacking.join(', ')}`)
-  for (const file of values.file ?? all) {
+  for (const file of values.file ?? filesOf(area, root)) {
     const kept = (await readKept())[area.name]?.[file]
     const source = sourceOf(root, file)
     const tests = stateOfTests(area, file, root)

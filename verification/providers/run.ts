@@ -3,6 +3,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { parseArguments } from '../arguments.ts'
 import { checkDex } from './dex.ts'
 import { checkKeycloak } from './keycloak.ts'
 import { type Report, createReport } from './report.ts'
@@ -49,12 +50,9 @@ async function runOne(name: string, check: Check): Promise<{ readonly line: stri
   return { line: `${name}: ${passed} passed, ${failed} failed, in ${seconds} s`, isFine: failed === 0 }
 }
 
-const chosen = process.argv.slice(2)
-const unknown = chosen.filter((name) => checks[name] === undefined)
-if (unknown.length > 0) {
-  process.stderr.write(`providers: ${unknown.join(', ')} is unknown. Choose from ${Object.keys(checks).join(', ')}.\n`)
-  process.exit(1)
-}
+const names = Object.keys(checks)
+const usage = `Usage: npm run test:providers -- [provider…]\nThe providers are ${names.join(', ')}.`
+const { positionals: chosen } = parseArguments(usage, {}, names)
 const results = []
 for (const [name, check] of Object.entries(checks)) {
   if (chosen.length === 0 || chosen.includes(name)) results.push(await runOne(name, check))

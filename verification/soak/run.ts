@@ -8,6 +8,7 @@ import { round } from '../bench/stats.ts'
 import { watchMachine } from '../containers/machine.ts'
 import { writeResults } from '../../test/support/results.ts'
 import { table } from '../../test/support/table.ts'
+import { parseArguments } from '../arguments.ts'
 import { type Ending, endingOf } from './ending.ts'
 import { type Series, judgedPoints, kinds, listUnrecorded } from './figures.ts'
 import { inspectorVariables } from './heap.ts'
@@ -15,6 +16,12 @@ import { type Judged, judge } from './judge.ts'
 import { startMixedLoad } from './load.ts'
 import { openSampler } from './sampler.ts'
 import { watchStalls } from './stalls.ts'
+
+parseArguments(
+  'Usage: npm run test:soak\nPOSTERN_SOAK_MINUTES (60) and POSTERN_SOAK_RATE (40 requests a second) change it.',
+  {},
+  [],
+)
 
 const minuteMs = 60_000
 /** An hour, because in 15 minutes noise of the machine looks like growth. */

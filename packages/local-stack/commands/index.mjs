@@ -7,8 +7,18 @@ import { test, testFaults, testFuzz, testOscal, testRecovery, testUpload } from 
 const start = fromProgram('start')
 const postern = fromProgram('postern')
 
+/** The others take arguments, which their programs check. */
+export const withoutArguments = {
+  start:
+    'Runs PostgreSQL, Redis, all services, the console and two demo tenants. Environment variables change it: POSTERN_HOME, ' +
+    'POSTERN_PORT, POSTERN_GATEWAYS, POSTERN_CONSOLE_PORT, POSTERN_DEMO_SCALE and the settings of the services.',
+  check: 'Checks types, lint, formatting, unused code, spelling and boundaries.',
+  fix: 'Formats the code and fixes what the linter can fix.',
+  docs: 'Writes the generated documents.',
+}
+
 export const commands = {
-  start: (context, args) => start({ ...context, isGuarded: true }, args),
+  start: (context) => start({ ...context, isGuarded: true }, []),
   test,
   'test:faults': testFaults,
   'test:fuzz': testFuzz,

@@ -4,6 +4,15 @@ import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'nod
 import { join, resolve } from 'node:path'
 import { renderApiTypes, renderOperationTypes } from './types.ts'
 
+const [folder] = process.argv.slice(2)
+if (folder?.startsWith('-') === true) {
+  const isHelp = folder === '--help'
+  process[isHelp ? 'stdout' : 'stderr'].write(
+    `${isHelp ? '' : `Unknown option '${folder}'.\n`}Usage: npm run client -- [FOLDER]\nWith a folder, packs the npm package there.\n`,
+  )
+  process.exit(isHelp ? 0 : 2)
+}
+
 const root = join(import.meta.dirname, '..', '..', '..')
 const client = join(root, 'packages', 'client')
 const compiled = join(client, 'dist')
@@ -21,7 +30,6 @@ rmSync(types, { recursive: true, force: true })
 mkdirSync(types)
 for (const [name, text] of Object.entries(rendered)) writeFileSync(join(types, name), text)
 
-const [folder] = process.argv.slice(2)
 if (folder !== undefined) run('npm', 'pack', '--ignore-scripts', `--pack-destination=${resolve(folder)}`)
 
 function run(command: string, ...args: readonly string[]): void {
