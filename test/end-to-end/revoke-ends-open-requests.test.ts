@@ -10,12 +10,16 @@ import { createHash } from 'node:crypto'
 import { type TestStack, operator, startTestStack } from '@postern/local-stack/testing'
 import { openTenantDb } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type RunningIssuer, startIssuer } from '../support/issuer.ts'
 
 let stack: TestStack
+let issuer: RunningIssuer
 let owner: ReturnType<typeof openTenantDb>
 
 beforeAll(async () => {
-  stack = await startTestStack({ gateways: 2 })
+  issuer = await startIssuer()
+  const provider = { name: 'Staff', issuer: issuer.url, clock_tolerance_seconds: 0 }
+  stack = await startTestStack({ gateways: 2, env: { POSTERN_SIGN_IN: JSON.stringify({ providers: [provider] }) } })
   owner = openTenantDb({
     connectionString: stack.database.url('superuser'),
     maxConnections: 2,
@@ -28,6 +32,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await owner.close()
   await stack.stop()
+  await issuer.stop()
 })
 
 const rows = async (text: string, values: readonly unknown[] = []) =>
@@ -46,8 +51,8 @@ async function open(origin: string, bytes: string) {
   return { socket, received: () => received }
 }
 
-const upload = (key: string, length: number): string =>
-  `POST /api/v1/evidence?file_name=a.csv HTTP/1.1\r\nHost: a\r\nAuthorization: ApiKey ${key}\r\n` +
+const upload = (key: string, length: number, scheme = 'ApiKey'): string =>
+  `POST /api/v1/evidence?file_name=a.csv HTTP/1.1\r\nHost: a\r\nAuthorization: ${scheme} ${key}\r\n` +
   `Content-Type: text/csv\r\nContent-Length: ${length}\r\n\r\n`
 
 async function revoke(tenantId: string, keyId: string): Promise<void> {
@@ -110,4 +115,22 @@ test('a revocation rejects an upload whose last byte arrived before it, and stor
   await expect.poll(async () => await stored(tenant.id)).toBe(1)
   const [file] = await rows('select created_by_id from evidence.file where tenant_id = $1', [tenant.id])
   expect(file).toEqual({ created_by_id: control.id })
+})
+
+test('an upload of a person ends when the access token expires, and nothing of it is stored', async () => {
+  const tenant = await stack.createTenant()
+  const [origin = ''] = stack.gateways
+  const tokenFor = async (expiresInSeconds: number) =>
+    await issuer.issue({ tenantId: tenant.id, roles: ['admin', 'auditor'], expiresInSeconds })
+  // The first request of a provider reads its keys.
+  const control = await open(origin, upload(await tokenFor(600), 8, 'Bearer') + 'a,b\n')
+  const cut = await open(origin, upload(await tokenFor(10), 100, 'Bearer') + 'a,b\n')
+  await expect
+    .poll(cut.received, { timeout: 60_000 })
+    .toMatch(/^HTTP\/1\.1 401 [^]*\/problems\/invalid-token[^]*expired while the request was open/)
+  cut.socket.write('x'.repeat(96))
+  control.socket.write('c,d\n')
+  await expect.poll(control.received).toMatch(/^HTTP\/1\.1 201 /)
+  expect(await stored(tenant.id)).toBe(1)
+  for (const { socket } of [cut, control]) socket.destroy()
 })

@@ -92,7 +92,7 @@ function openSignIn(config: Config, parts: Omit<AccessParts, 'provider'>): SignI
     providers,
     // A session ends if its provider is no longer configured.
     access: {
-      fresh: async (session) => await accesses.get(session.content.issuer)?.fresh(session),
+      fresh: async (session, leftMs) => await accesses.get(session.content.issuer)?.fresh(session, leftMs),
       confirm: async (session) => await accesses.get(session.content.issuer)?.confirm(session),
     },
     attemptSeal: createSeal(config.sessionRing, 'attempt'),

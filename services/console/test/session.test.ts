@@ -136,6 +136,20 @@ describe('a session', () => {
     expect((await callApi(browser)).status).toBe(200)
   })
 
+  test('renews its access token before a long upload, because requests end with their token', async () => {
+    const browser = await system.signedIn()
+    await callApi(browser)
+    const before = lastToken()
+    const send = async (length: number) => {
+      const headers = { ...(await ownPage(browser, system.url)), 'content-type': 'text/plain' }
+      return await browser.send(`${system.url}/api/v1/things`, { method: 'POST', headers, body: 'x'.repeat(length) })
+    }
+    expect((await send(1024 * 1024)).status).toBe(201)
+    expect(lastToken()).toBe(before)
+    expect((await send(1024 * 1024 + 1)).status).toBe(201)
+    expect(lastToken()).not.toBe(before)
+  })
+
   test('ends if the provider rejects the renewal or the person has lost access', async () => {
     const browser = await system.signedIn()
     system.gateway.whoami = { status: 403, body: { code: 'tenant_suspended' } }

@@ -40,6 +40,8 @@ export interface Exchange {
   /** Checked again while the request is open. */
   key: KeyEntry | undefined
   tenant: TenantRecord | undefined
+  /** When the access token is no longer accepted, in epoch milliseconds. */
+  tokenEndsAt: number | undefined
   /** Set if a directory decides whether the person is active. */
   person: { readonly query: PersonLookup; readonly isRequired: boolean; readonly record: PersonRecord } | undefined
   limits: Limits | undefined

@@ -54,6 +54,7 @@ export function createMatchRequest(parts: MatchParts): MatchRequest {
       principal: undefined,
       key: undefined,
       tenant: undefined,
+      tokenEndsAt: undefined,
       person: undefined,
       limits: undefined,
       hasContent: undefined,

@@ -37,7 +37,12 @@ function setUp() {
     },
   })
 
-  function open(method: string, hasArrivedWhole: boolean, upstream?: Upstream): OpenRequest {
+  function open(
+    method: string,
+    hasArrivedWhole: boolean,
+    upstream?: Upstream,
+    caller: Pick<Exchange, 'key' | 'tenant' | 'tokenEndsAt'> = { key, tenant: undefined, tokenEndsAt: undefined },
+  ): OpenRequest {
     const request = new IncomingMessage(new Socket())
     request.complete = hasArrivedWhole
     const exchange: Exchange = {
@@ -54,8 +59,7 @@ function setUp() {
       match: { kind: 'none' },
       route: routeTable.find((route) => route.upstream === upstream),
       principal: key.principal,
-      key,
-      tenant: undefined,
+      ...caller,
       person: undefined,
       limits: undefined,
       hasContent: undefined,
@@ -73,10 +77,17 @@ function setUp() {
     return opened
   }
 
+  /** Of a person, whose token is accepted for so long. */
+  function openWithToken(method: string, hasArrivedWhole: boolean, acceptedForMs: number): OpenRequest {
+    const tokenEndsAt = clocks.wall() + acceptedForMs
+    return open(method, hasArrivedWhole, undefined, { key: undefined, tenant: record, tokenEndsAt })
+  }
+
   return {
     clocks,
     requests,
     ended,
+    openWithToken,
     tenantId: record.tenantId,
     open,
     loseLease: (): void => void (hasLease = false),
@@ -218,4 +229,33 @@ test.each([
   clocks.pass(1)
   requests.check()
   expect(ended.length).toBe(ends ? 1 : 0)
+})
+
+test('requests of a person end at the first check after the token has expired, and those with a later token continue', () => {
+  const { clocks, requests, ended, openWithToken } = setUp()
+  openWithToken('GET', true, 60_000)
+  openWithToken('PUT', false, 60_000)
+  openWithToken('GET', true, 60_001)
+  clocks.pass(59_999)
+  requests.check()
+  expect(ended).toEqual([])
+  clocks.pass(1)
+  requests.check()
+  expect(ended).toEqual([
+    ['GET whole', 'invalid_token'],
+    ['PUT in part', 'invalid_token'],
+  ])
+})
+
+test('a change of a person that had arrived whole when the token expired may finish for 1.5 s', () => {
+  const { clocks, requests, ended, openWithToken } = setUp()
+  openWithToken('POST', true, 60_000)
+  clocks.pass(59_999)
+  requests.check()
+  clocks.pass(1500)
+  requests.check()
+  expect(ended).toEqual([])
+  clocks.pass(1)
+  requests.check()
+  expect(ended).toEqual([['POST whole', 'bad_gateway']])
 })

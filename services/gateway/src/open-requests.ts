@@ -5,7 +5,7 @@ import { decideKey } from './authenticate/decide.ts'
 import type { RevocationWatermarks } from './authenticate/revocation-watermarks.ts'
 import type { KeyEntry, KeyLookup } from './authenticate/key-lookup.ts'
 import type { Lease } from './authenticate/lease.ts'
-import { personInactive, personUnknown, refusalAnswer } from './authenticate/refusal-answer.ts'
+import { personInactive, personUnknown, refusalAnswer, tokenExpired } from './authenticate/refusal-answer.ts'
 import type { PersonLookup } from './authenticate/person-lookup.ts'
 import type { TenantLookup } from './authenticate/tenant-lookup.ts'
 import { denialOf } from '@postern/service-kit/access'
@@ -24,8 +24,8 @@ export interface OpenRequest {
 }
 
 /**
- * Ends requests whose caller loses its access: the key is revoked or expired, a scope or address is removed, the tenant
- * is suspended, or a directory deactivates the person.
+ * Ends requests whose caller loses its access: the key or token expires, the key is revoked, a scope or address is
+ * removed, the tenant is suspended, or a directory deactivates the person.
  */
 export interface OpenRequests {
   /** HOT PATH. */
@@ -53,7 +53,7 @@ const lateCheckMs = 2 * checkOpenRequestsEveryMs
 export interface OpenRequestsParts {
   readonly lease: Pick<Lease, 'isHeld'>
   readonly watermarks: RevocationWatermarks
-  readonly clocks: Pick<Clocks, 'monotonic'>
+  readonly clocks: Clocks
   readonly databaseClock: DatabaseClock
   readonly keys: Pick<KeyLookup, 'obtain'>
   readonly tenants: Pick<TenantLookup, 'obtain'>
@@ -118,12 +118,14 @@ export function createOpenRequests(parts: OpenRequestsParts): OpenRequests {
 
   /** Without a lease only a rejection counts. */
   function judge({ exchange, checkedRound }: OpenRequest): Verdict {
-    const { key, tenant, person } = exchange
+    const { key, tenant, tokenEndsAt, person } = exchange
     if (key !== undefined) {
       const verdict = judgeKey(exchange, key)
       return verdict === 'allowed' && checkedRound !== round ? 'unknown' : verdict
     }
     if (tenant === undefined) return 'allowed'
+    if (tokenEndsAt !== undefined && clocks.wall() >= tokenEndsAt)
+      return { code: 'invalid_token', answer: tokenExpired }
     if (checkedRound !== round || watermarks.isTenantOutdated(tenant.tenantId, tenant.tenantVersion)) return 'unknown'
     return person === undefined || people.isCurrent(person.record) ? 'allowed' : 'unknown'
   }

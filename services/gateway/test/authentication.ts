@@ -33,6 +33,7 @@ export const token = {
   withoutRoles: undefined,
   inDirectory: undefined,
   expiresAt: 9e12,
+  acceptedUntil: 9e12,
 }
 
 export function entryOf(given: Partial<KeyRecord> = {}): KeyEntry {

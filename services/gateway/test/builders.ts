@@ -162,6 +162,7 @@ export function exchangeOf(given: Partial<Exchange> = {}): Exchange {
     principal: undefined,
     key: undefined,
     tenant: undefined,
+    tokenEndsAt: undefined,
     person: undefined,
     limits: undefined,
     hasContent: undefined,

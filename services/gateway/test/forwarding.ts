@@ -94,6 +94,7 @@ export async function startGateway(
         principal: undefined,
         key: undefined,
         tenant: undefined,
+        tokenEndsAt: undefined,
         person: undefined,
         limits: undefined,
         hasContent: undefined,

@@ -75,9 +75,18 @@ async function authorize(request: FastifyRequest, deps: ApiDeps, origin: string)
   if (session === undefined) throw signInRequired()
   assertCsrfToken(request, session)
   assertForwardable(request)
-  const fresh = await deps.access.fresh(isAutomatic(request) ? session : await deps.sessions.use(session))
+  const used = isAutomatic(request) ? session : await deps.sessions.use(session)
+  const fresh = await deps.access.fresh(used, isLongUpload(request) ? longUploadMs : undefined)
   if (fresh === undefined) throw signInRequired()
   return fresh
+}
+
+/** The gateway ends a request whose token expires. The pages end an upload after 270 s. */
+const longUploadMs = 300_000
+const longUploadBytes = 1024 * 1024
+
+function isLongUpload({ headers }: FastifyRequest): boolean {
+  return Number(headers['content-length'] ?? 0) > longUploadBytes || headers['transfer-encoding'] !== undefined
 }
 
 function assertForwardable({ raw, headers }: FastifyRequest): void {

@@ -7,8 +7,8 @@ import type { Sessions } from './sessions.ts'
 import type { SessionStore } from './store.ts'
 
 export interface Access {
-  /** Renews the access token if it expires soon. Undefined if the session has ended. */
-  fresh(session: Session): Promise<Session | undefined>
+  /** Renews the access token if it expires within `leftMs`. Undefined if the session has ended. */
+  fresh(session: Session, leftMs?: number): Promise<Session | undefined>
   /** Ends the session if the directory has deactivated the person. Undefined if the session has ended. */
   confirm(session: Session): Promise<Session | undefined>
 }
@@ -35,22 +35,22 @@ const pollMs = 50
 export function createAccess(parts: AccessParts): Access {
   const { sessions, store, provider, gateway, now, logger } = parts
   const renewals = new Map<string, Promise<Session | undefined>>()
-  const isFresh = (session: Session): boolean => session.content.tokens.accessExpiresAt - now() > renewBeforeMs
+  const isFresh = (session: Session, leftMs: number): boolean => session.content.tokens.accessExpiresAt - now() > leftMs
 
-  async function renewWithLock(session: Session): Promise<Session | undefined> {
+  async function renewWithLock(session: Session, leftMs: number): Promise<Session | undefined> {
     const deadline = performance.now() + lockMs
     for (;;) {
       const release = await store.lock(session.id, lockMs)
       // The previous lock holder may have renewed it.
       const current = await sessions.find(session.id)
       if (release === undefined) {
-        if (current === undefined || isFresh(current)) return current
+        if (current === undefined || isFresh(current, leftMs)) return current
         if (performance.now() > deadline) throw unavailable()
         await delay(pollMs)
         continue
       }
       try {
-        return current === undefined || isFresh(current) ? current : await renew(current)
+        return current === undefined || isFresh(current, leftMs) ? current : await renew(current)
       } finally {
         await release()
       }
@@ -90,11 +90,11 @@ export function createAccess(parts: AccessParts): Access {
     return undefined
   }
 
-  async function renewIfNeeded(session: Session): Promise<Session | undefined> {
-    if (isFresh(session)) return session
+  async function renewIfNeeded(session: Session, leftMs = renewBeforeMs): Promise<Session | undefined> {
+    if (isFresh(session, leftMs)) return session
     const running = renewals.get(session.id)
     if (running !== undefined) return await running
-    const work = renewWithLock(session)
+    const work = renewWithLock(session, leftMs)
     renewals.set(session.id, work)
     try {
       return await work

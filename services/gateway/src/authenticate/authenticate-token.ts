@@ -101,6 +101,7 @@ export function createTokenAuthentication(
         exchange.principal = principal
         if (tenant.tenantStatus !== 'active') return refuseKey(exchange, 'tenant_suspended')
         exchange.tenant = tenant
+        exchange.tokenEndsAt = token.acceptedUntil
         return principal
       }
       default:

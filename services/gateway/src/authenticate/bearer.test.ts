@@ -134,6 +134,8 @@ describe('the claims of a token', () => {
       withoutRoles: undefined,
       inDirectory: undefined,
       expiresAt: exp * 1000,
+      // The default tolerance of 30 s.
+      acceptedUntil: exp * 1000 + 30_000,
     }
     const found = await verifierFor(origin).verify(text)
     expect(found).toEqual({ kind: 'valid', token })

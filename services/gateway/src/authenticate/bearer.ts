@@ -15,6 +15,8 @@ import { createTtlCache } from './ttl-cache.ts'
 export interface VerifiedToken extends Person {
   /** Milliseconds since the epoch. */
   readonly expiresAt: number
+  /** The expiry and the provider's clock tolerance. */
+  readonly acceptedUntil: number
 }
 
 export type TokenCheck =
@@ -61,7 +63,8 @@ export function createTokenVerifier(providers: readonly SignInProvider[], logger
       try {
         const check = await verifyToken(text, providers, sources)
         if (check.kind === 'refused') return { kind: 'invalid', refusal: check.refusal, isForged: check.isForged }
-        const token = { ...check.person, expiresAt: check.expiresAt }
+        const { person, expiresAt, provider } = check
+        const token = { ...person, expiresAt, acceptedUntil: expiresAt + provider.clockToleranceSeconds * 1000 }
         known.set(digestOf(text), token)
         return { kind: 'valid', token }
       } catch (error) {

@@ -15,6 +15,11 @@ export const personInactive: ProblemAnswer = {
   headers: ['www-authenticate', 'Bearer realm="postern", error="invalid_token"'],
 }
 
+export const tokenExpired: ProblemAnswer = {
+  detail: 'The access token expired while the request was open.',
+  headers: ['www-authenticate', 'Bearer realm="postern", error="invalid_token"'],
+}
+
 export const personUnknown: ProblemAnswer = {
   detail: 'The directory of the organization does not have this person, and only people whom it has may sign in.',
   headers: ['www-authenticate', 'Bearer realm="postern", error="invalid_token"'],
