@@ -6,6 +6,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { type TestBrowser, createTestBrowser, findFreePort } from '@postern/local-stack/testing'
+import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { type ConsoleSystem, readSession, startConsoleSystem, tenants } from './support.ts'
 
@@ -50,6 +51,20 @@ describe('a response of the provider signs nobody in', () => {
     const again = await thief.send(url)
     expect([again.status, await isSignedIn(thief)]).toEqual([400, false])
     expect(await isSignedIn(browser)).toBe(true)
+  })
+
+  test('with a made-up code, and nothing of it remains in Redis', async () => {
+    const redis = new Redis(system.redis.url)
+    onTestFinished(() => redis.disconnect())
+    const before = await redis.dbsize()
+    const url = await answerOf(browser)
+    const cookies = new Map(browser.cookies)
+    const refused = await browser.send(changed(url, (parameters) => parameters.set('code', 'made-up')))
+    expect([refused.status, await isSignedIn(browser), await redis.dbsize()]).toEqual([403, false, before])
+    // The code of the provider is still good.
+    for (const [name, value] of cookies) browser.cookies.set(name, value)
+    expect((await browser.send(url)).status).toBe(303)
+    expect(await redis.dbsize()).toBeGreaterThan(before)
   })
 
   test('in a browser that did not start the sign-in', async () => {

@@ -19,6 +19,7 @@ export interface SessionStore {
   /** Returns true for the first call with a mark within its lifetime. */
   markOnce(mark: string, lifeMs: number): Promise<boolean>
   isMarked(mark: string): Promise<boolean>
+  unmark(mark: string): Promise<void>
   /** Stores an encrypted text that `takeOnce` returns once. */
   putOnce(id: string, text: string, lifeMs: number): Promise<void>
   takeOnce(id: string): Promise<string | undefined>
@@ -106,12 +107,12 @@ export function createSessionStore(redis: RedisConnection, seal: Seal, randomId:
         return removed
       })
     },
-    markOnce: async (mark, lifeMs) => {
-      const key = `${prefix}:used:${digestOf(mark)}`
-      return (await redis.run(async (commands) => await commands.set(key, '1', 'PX', lifeMs, 'NX'))) === 'OK'
+    markOnce: async (mark, lifeMs) =>
+      (await redis.run(async (commands) => await commands.set(keyOfMark(mark), '1', 'PX', lifeMs, 'NX'))) === 'OK',
+    isMarked: async (mark) => (await redis.run(async (commands) => await commands.exists(keyOfMark(mark)))) > 0,
+    unmark: async (mark) => {
+      await redis.run(async (commands) => await commands.unlink(keyOfMark(mark)))
     },
-    isMarked: async (mark) =>
-      (await redis.run(async (commands) => await commands.exists(`${prefix}:used:${digestOf(mark)}`))) > 0,
     putOnce: async (id, text, lifeMs) => {
       const key = keyOfKept(id)
       await redis.run(async (commands) => await commands.set(key, seal.close(text, key, id), 'PX', lifeMs))
@@ -159,6 +160,10 @@ function ownerKey({ kind, issuer, value }: Owner): string {
 
 function keyOfEnded({ kind, issuer, value }: Owner): string {
   return `${prefix}:ended:${digestOf(JSON.stringify([kind, issuer, value]))}`
+}
+
+function keyOfMark(mark: string): string {
+  return `${prefix}:used:${digestOf(mark)}`
 }
 
 function keyOfKept(id: string): string {

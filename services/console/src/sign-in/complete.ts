@@ -4,6 +4,7 @@ import type { GatewayClient, SignInRequest, Tenant, WhoIs } from '../api/gateway
 import type { Session } from '../session/content.ts'
 import type { Choice } from './choice.ts'
 import type { Sessions } from '../session/sessions.ts'
+import type { SessionStore } from '../session/store.ts'
 import type { Attempt } from './attempts.ts'
 import { explainToken } from './explain-failure.ts'
 import { type Provider, ProviderUnavailable, SignInRefused, type SignedIn } from './provider.ts'
@@ -61,13 +62,19 @@ function createRefuse({
 /**
  * Redeems the code and starts a session. The gateway reads tenant and roles, so there is only one mapping of claims.
  */
-export async function completeSignIn(callback: URL, attempt: Attempt, parts: CompleteParts): Promise<SignInOutcome> {
-  const { provider } = parts
+export async function completeSignIn(
+  callback: URL,
+  attempt: Attempt,
+  parts: CompleteParts & { readonly store: Pick<SessionStore, 'unmark'> },
+): Promise<SignInOutcome> {
+  const { provider, store } = parts
   const refuse = createRefuse(parts)
   let signedIn: SignedIn
   try {
     signedIn = await provider.finish(callback, attempt)
   } catch (error) {
+    // Anyone can make up codes, whose marks would fill Redis.
+    await store.unmark(attempt.state)
     if (error instanceof SignInRefused) return refuse(error.reason, error, error.refusal)
     if (error instanceof ProviderUnavailable) return refuse('provider_unavailable', error, error.refusal)
     throw error
