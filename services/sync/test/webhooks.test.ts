@@ -20,6 +20,8 @@ let receiver: Awaited<ReturnType<typeof startReceiver>>
 const hanging = new Set<string>()
 const rejectedIds = new Set<string>()
 const slow: ServerResponse[] = []
+const held: ServerResponse[] = []
+let isHeld = true
 const webhookWorkers = 8
 
 beforeAll(async () => {
@@ -27,6 +29,7 @@ beforeAll(async () => {
   receiver = await startReceiver({
     '/hangs': ({ id }) => void hanging.add(id),
     '/slow': (_, response) => void slow.push(response),
+    '/held': (_, response) => void (isHeld ? held.push(response) : response.writeHead(204).end()),
     '/fails': (_, response) => void response.writeHead(500).end('a reason\0'),
     '/redirects': (_, response) => void response.writeHead(307, { location: `${receiver.url}/elsewhere` }).end(),
     '/huge': (_, response) => {
@@ -219,6 +222,31 @@ test('slow receivers of one tenant leave workers to others', async () => {
       { timeout: 60_000 },
     )
     .toBeGreaterThanOrEqual(webhookWorkers)
+})
+
+test('deliveries of a suspended tenant stop, and are sent after it has been resumed', async () => {
+  const tenant = person()
+  const { id } = await endpoint(tenant, '/held')
+  const runs = await endRuns(world.rows, tenant, 20)
+  await expect.poll(() => held.length, { timeout: 60_000 }).toBe(8)
+  await world.rows('insert into tenancy.suspended_tenant (tenant_id) values ($1)', [tenant.tenantId])
+  await expect.poll(() => held.filter(({ destroyed }) => destroyed).length, { timeout: 60_000 }).toBe(8)
+  // None of them has counted as an attempt that the receiver left without an answer.
+  expect(new Set((await deliveries(tenant, id)).map(({ state, attempts }) => `${state} ${attempts}`))).toEqual(
+    new Set(['pending 0']),
+  )
+  expect(held).toHaveLength(8)
+  isHeld = false
+  await world.rows('delete from tenancy.suspended_tenant where tenant_id = $1', [tenant.tenantId])
+  await caller.call(tenant, 'POST', `/api/v1/webhooks/${id}/deliveries`)
+  const delivered = () =>
+    new Set(
+      receiver
+        .at('/held')
+        .slice(8)
+        .map(({ body }) => body.data.id),
+    )
+  await expect.poll(() => runs.filter((run) => !delivered().has(run)), { timeout: 60_000 }).toEqual([])
 })
 
 test('a repeated attempt has the same webhook-id and body', async () => {

@@ -4,6 +4,8 @@ import { type TenantDb, acquireWork, isSuspended, issueAssertion } from './store
 export interface WorkerSession {
   readonly tenantId: string
   readonly isSuspended: boolean
+  /** Reads it again, because a tenant may be suspended meanwhile. */
+  checkSuspended(): Promise<boolean>
   /** Returns an assertion that is valid for at least half a minute. */
   assertion(): Promise<string>
 }
@@ -14,8 +16,14 @@ export async function openWorkerSession(db: TenantDb, workId: string): Promise<W
   if (!(await db.system(async (tx) => await acquireWork(tx, workId, worker)))) return undefined
   const assertions = new AssertionSource(db, workId, worker)
   const { tenantId } = await assertions.getWithTenant()
-  const suspended = await db.system(async (tx) => await isSuspended(tx, workId, worker))
-  return { tenantId, isSuspended: suspended, assertion: async () => await assertions.get() }
+  const checkSuspended = async (): Promise<boolean> =>
+    await db.system(async (tx) => await isSuspended(tx, workId, worker))
+  return {
+    tenantId,
+    isSuspended: await checkSuspended(),
+    checkSuspended,
+    assertion: async () => await assertions.get(),
+  }
 }
 
 interface TenantAssertion {

@@ -1,5 +1,5 @@
 import { isSubscribed, webhookRetryDays } from '@postern/contracts'
-import type { Logger } from '@postern/service-kit'
+import { type Logger, repeatEvery } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 import type { Outbound } from '../../outbound/outbound.ts'
 import type { Universe } from '../../push/universe.ts'
@@ -23,7 +23,7 @@ import { findKeyOwner } from './key-owner.ts'
 import { type Mailer, createMailSender } from './mail.ts'
 import { type SendResult, type Sender, createSender } from './send.ts'
 import { openSigners } from '../sign.ts'
-import { openWorkerSession } from '../../worker/worker-session.ts'
+import { type WorkerSession, openWorkerSession } from '../../worker/worker-session.ts'
 
 export interface DeliveryParts {
   readonly db: TenantDb
@@ -41,12 +41,13 @@ const batch = 100
 /** Requests to one endpoint at a time. */
 const concurrency = 8
 const sliceMs = 20_000
+const suspensionCheckMs = 1000
 const defaultTimeoutMs = 10_000
 
 const system = { type: 'system', id: 'webhooks', label: 'Postern' } as const
 
 /** Sends what is due to an endpoint. A crash before the outcome is stored sends it again with the same id. */
-export async function deliver(parts: DeliveryParts, endpointId: string, signal: AbortSignal): Promise<void> {
+export async function deliver(parts: DeliveryParts, endpointId: string, stop: AbortSignal): Promise<void> {
   const { db, outbound, secretRing, timeoutMs = defaultTimeoutMs } = parts
   const session = await openWorkerSession(db, endpointId)
   if (session === undefined || session.isSuspended) return
@@ -62,6 +63,8 @@ export async function deliver(parts: DeliveryParts, endpointId: string, signal: 
     await read(async (tx) => await recordEndpointFailure(parts, tx, endpoint, failure))
     return
   }
+  const suspension = watchSuspension(session)
+  const signal = AbortSignal.any([stop, suspension.signal])
   const recipients = recipientsOf(target.url)
   const owners = { db, universe: parts.universe, session }
   const sender =
@@ -90,8 +93,25 @@ export async function deliver(parts: DeliveryParts, endpointId: string, signal: 
       })
     }
   } finally {
+    await suspension.stop()
     await sender.close()
   }
+}
+
+/** Aborts `signal` within two seconds of a suspension. */
+function watchSuspension({ checkSuspended }: WorkerSession): {
+  readonly signal: AbortSignal
+  stop(): Promise<void>
+} {
+  const suspended = new AbortController()
+  const { stop } = repeatEvery(suspensionCheckMs, async () => {
+    try {
+      if (await checkSuspended()) suspended.abort()
+    } catch {
+      // PostgreSQL is away: the next check decides.
+    }
+  })
+  return { signal: suspended.signal, stop }
 }
 
 /** Undefined if no secret can be decrypted. During an overlap, one is enough. */
