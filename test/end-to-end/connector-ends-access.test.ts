@@ -156,6 +156,31 @@ describe('a person whom an authoritative connector makes inactive', () => {
     await until(gina, 200)
   })
 
+  test('stays out when the connector is retired, until another source brings the person, and nobody else loses access', async () => {
+    const { call, connect, run, tokenOf } = await openTenant('connector-deleted')
+    const connector = await connect('hr')
+    const names = ['lars', 'mona', 'nils']
+    await run(connector, ...people(false, 'lars'), ...people(true, 'mona', 'nils'))
+    const [lars = '', mona = '', nils = ''] = await Promise.all(names.map(tokenOf))
+    expect([await ask(lars), await ask(mona), await ask(nils)]).toEqual([['person_inactive'], [200], [200]])
+    // While it decides about access.
+    await call('DELETE', `/api/v1/connectors/${connector}`)
+    expect([await ask(lars), await ask(mona), await ask(nils)]).toEqual([['person_inactive'], [200], [200]])
+    // Nobody decides about them any more: neither a push nor SCIM gives access back.
+    await call('POST', '/api/v1/sync/people', [
+      { external_id: 'lars', name: 'Lars', active: true },
+      { external_id: 'mona', name: 'Mona', active: false },
+    ])
+    const user = { userName: 'lars@bank.example', externalId: 'lars', active: true }
+    await call('POST', '/scim/v2/Users', JSON.stringify(user), 'application/scim+json')
+    expect([await ask(lars), await ask(mona)]).toEqual([['person_inactive'], [200]])
+    const successor = await connect('new-hr')
+    await run(successor, ...people(true, 'lars', 'nils'), ...people(false, 'mona'))
+    await until(lars, 200)
+    await until(mona, 'person_inactive')
+    expect(await ask(nils)).toEqual([200])
+  })
+
   test('has no access by another source that has the person as active', async () => {
     const { call, connect, run, tokenOf } = await openTenant('connector-and-scim')
     const user = { userName: 'ines@bank.example', externalId: 'ines', active: true }
