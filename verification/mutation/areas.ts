@@ -44,11 +44,13 @@ export const areas: readonly Area[] = [
   {
     name: 'authorize',
     mutate: [
+      'services/gateway/src/authorize-request.ts',
       'services/gateway/src/authorize/*.ts',
       '!services/gateway/src/authorize/*.test.ts',
       ...access.map((name) => `packages/service-kit/src/access/${name}.ts`),
     ],
     tests: [
+      'services/gateway/src/authorize-request.test.ts',
       'services/gateway/src/authorize/*.test.ts',
       'packages/service-kit/src/access/*.test.ts',
       ...['addresses', 'decide'].map((name) => `services/gateway/src/authenticate/${name}.test.ts`),

@@ -96,3 +96,64 @@ test('a rejection for a missing role has no challenge, because no key can meet i
     answer: { headers: [], documentation: '/docs#tag/api-keys/GET/api/v1/api-keys' },
   })
 })
+
+const descriptions = (basePath: string): string[] => [
+  'link',
+  `<${basePath}/api/v1/openapi.json>; rel="service-desc", <${basePath}/docs>; rel="service-doc"`,
+]
+
+test.each([
+  ['/api/v1/nothing-like-it', 'There is no such path. All paths are in /postern/api/v1/openapi.json.'],
+  [
+    '/api/v1/finding',
+    'There is no such path. Did you mean /postern/api/v1/findings? All paths are in /postern/api/v1/openapi.json.',
+  ],
+  ['/api/v1/entities/ext:a/b', 'There is no such path. Write an external id with a slash as `ext64:` and base64url.'],
+  ['/api/v1/entities/ext:/b', 'There is no such path. Write an external id with a slash as `ext64:` and base64url.'],
+])('the answer for the missing path %s says where the paths are', (target, detail) => {
+  const exchange = exchangeOf({ match: { kind: 'none' }, target, basePath: '/postern' })
+  expect(setUp().authorize(exchange, principal)?.answer).toEqual({ detail, headers: descriptions('/postern') })
+})
+
+test('the answer for a missing path takes an external id only for one if a slash follows', () => {
+  const exchange = exchangeOf({ match: { kind: 'none' }, target: '/api/v1/nothing-like-it/of/ext:a' })
+  expect(setUp().authorize(exchange, principal)?.answer.detail).not.toContain('ext64:')
+})
+
+test.each([
+  ['POST', '/api/v1/action-plans', ' Create with POST /postern/api/v1/findings/{id}/action-plans.'],
+  ['POST', '/api/v1/changes', ''],
+  ['PUT', '/api/v1/action-plans', ''],
+])('the answer for another method, %s %s, names the methods, and where to create', (method, target, creation) => {
+  const exchange = exchangeOf({ match: { kind: 'method', allowed: ['GET', 'HEAD'] }, target, basePath: '/postern' })
+  exchange.request.method = method
+  expect(setUp().authorize(exchange, principal)?.answer).toEqual({
+    detail: `This resource supports GET, HEAD.${creation}`,
+    headers: ['allow', 'GET, HEAD'],
+  })
+})
+
+test('a missing scope is challenged for under Bearer where identity providers send keys', () => {
+  const exchange = exchangeOf({ match: routeNamed('sync.scim-list-users'), target: '/scim/v2/Users' })
+  expect(setUp().authorize(exchange, principal)?.answer.headers).toEqual([
+    'www-authenticate',
+    'Bearer realm="postern", error="insufficient_scope", scope="admin:sync"',
+  ])
+})
+
+test('a service account is told what it may do, without a challenge, because no scope helps', () => {
+  const { tenantId, tenantName, tenantVersion, tenantLimit, readAt, expiresAt } = keyRecord()
+  const tenant = { tenantId, tenantName, tenantStatus: 'active', tenantVersion, tenantLimit, readAt } as const
+  const person = personPrincipal({ subject: 'terraform', name: 'terraform', roles: ['admin'], expiresAt }, tenant)
+  const { authorize, recorded } = setUp()
+  const exchange = exchangeOf({ match: routeNamed('sync.create-webhook') })
+  expect(authorize(exchange, { ...person, kind: 'machine' })).toMatchObject({
+    code: 'role_required',
+    answer: { detail: 'Service accounts can only administer keys. Use an API key for data.', headers: [] },
+  })
+  expect(recorded).toEqual([
+    ['denied', 'terraform', '192.0.2.1', 'scope'],
+    ['used', 'terraform', '192.0.2.1', undefined],
+  ])
+  expect(authorize(exchange, person)).toBeUndefined()
+})

@@ -17,11 +17,17 @@ function person(...held: Role[]): Principal {
   )
 }
 
+function machine(...held: Role[]): Principal {
+  return { ...person(...held), kind: 'machine' }
+}
+
 const scoped = routeTable.flatMap((route) =>
   route.access.kind === 'scope' ? [{ route, scope: route.access.scope }] : [],
 )
 const personal = routeTable.flatMap((route) =>
-  route.access.kind === 'person' ? [{ route, role: route.access.role }] : [],
+  route.access.kind === 'person'
+    ? [{ route, role: route.access.role, acceptsMachines: route.access.acceptsMachines === true }]
+    : [],
 )
 const scopedByOneOf = routeTable.flatMap((route) =>
   route.access.kind === 'any-scope' ? [{ route, scopes: route.access.scopes }] : [],
@@ -86,6 +92,34 @@ describe.each(personal)('$route.id', ({ route, role }) => {
     expect(denialOf(route, person(role))).toBeUndefined()
     expect(denialOf(route, person('admin'))).toBeUndefined()
   })
+})
+
+describe.each(personal.filter(({ acceptsMachines }) => acceptsMachines))('$route.id', ({ route, role }) => {
+  test('is open to service accounts with the role, and to no others', () => {
+    expect(denialOf(route, machine(role))).toBeUndefined()
+    expect(denialOf(route, machine('admin'))).toBeUndefined()
+    const lesser = roles.slice(0, roles.indexOf(role))
+    for (const held of [[], lesser]) {
+      expect(denialOf(route, machine(...held))).toEqual(denialOf(route, person(...held)))
+      expect(denialOf(route, machine(...held))).toMatchObject({ code: 'role_required' })
+    }
+  })
+})
+
+describe.each(personal.filter(({ acceptsMachines }) => !acceptsMachines))('$route.id', ({ route, role }) => {
+  test('is denied to service accounts with every role, and says what they may do', () => {
+    const detail = 'Service accounts can only administer keys. Use an API key for data.'
+    for (const held of [role, 'admin' as const]) {
+      expect(denialOf(route, machine(held))).toEqual({ code: 'role_required', detail })
+    }
+  })
+})
+
+test('service accounts administer keys and read their audit trail, and nothing else that is for people', () => {
+  const open = personal.filter(({ route }) => denialOf(route, machine('admin')) === undefined)
+  expect(open.filter(({ route }) => route.upstream !== 'keys')).toEqual([])
+  expect(open.map(({ route }) => route.id)).toEqual(expect.arrayContaining(['keys.create', 'keys.revoke']))
+  expect(open.length).toBeLessThan(personal.length)
 })
 
 test('a person can do exactly what the scopes of their roles allow', () => {
