@@ -60,7 +60,7 @@ const people = async (tenantId: string) =>
     tenantId,
   ])
 const pending = async (tenantId: string) =>
-  await world.rows('select from sync.scim_pending where tenant_id = $1', [tenantId])
+  await world.rows('select person_key from sync.scim_pending where tenant_id = $1', [tenantId])
 
 test('a changed and a created user are corrected after their process was killed', async () => {
   const tenant = admin()
@@ -70,9 +70,14 @@ test('a changed and a created user are corrected after their process was killed'
       body: Buffer.from(JSON.stringify(body)),
       headers: { 'content-type': 'application/scim+json' },
     })
-  const made = await scim('POST', '/Users', { userName: 'ada', title: 'Auditor' })
+  const made = await scim('POST', '/Users', {
+    userName: 'ada',
+    title: 'Auditor',
+    emails: [{ value: 'ada@x.example' }],
+  })
   const { id } = resource.parse(made.json)
   expect(await pending(tenant.tenantId)).toEqual([])
+  await insertRefusedPush(tenant.tenantId, scim)
 
   losesAnswers = true
   const title = patch({ op: 'replace', path: 'title', value: 'Chief' })
@@ -81,9 +86,10 @@ test('a changed and a created user are corrected after their process was killed'
   const applied = [
     { external_id: 'ada', title: 'Chief', active: true },
     { external_id: 'bo', title: 'Clerk', active: true },
+    { external_id: 'refused', title: null, active: true },
   ]
   await vi.waitFor(async () => expect(await people(tenant.tenantId)).toEqual(applied), { timeout: 60_000 })
-  expect(await pending(tenant.tenantId)).toHaveLength(2)
+  expect(await pending(tenant.tenantId)).toHaveLength(3)
   dying.kill()
   await outcomes
   losesAnswers = false
@@ -94,9 +100,29 @@ test('a changed and a created user are corrected after their process was killed'
     tenant.tenantId,
   ])
   await world.rows(`update queue.job set start_after = now() where name = 'scim-correction'`)
-  await vi.waitFor(async () => expect(await pending(tenant.tenantId)).toEqual([]), { timeout: 60_000 })
+  await vi.waitFor(async () => expect(await pending(tenant.tenantId)).toEqual([{ person_key: 'refused' }]), {
+    timeout: 60_000,
+  })
   expect(await people(tenant.tenantId)).toEqual([
     { external_id: 'ada', title: 'Auditor', active: true },
     { external_id: 'bo', title: 'Clerk', active: false },
+    { external_id: 'refused', title: null, active: true },
   ])
+  const delay = `select extract(epoch from start_after - created_on)::integer as seconds from queue.job
+    where name = 'scim-correction' and state = 'created'`
+  await vi.waitFor(async () => expect(await world.rows(delay)).toEqual([{ seconds: 300 }]), { timeout: 30_000 })
 })
+
+/** The oldest push cannot be corrected, because another person has the address. */
+async function insertRefusedPush(
+  tenantId: string,
+  scim: (method: string, path: string, body: unknown) => Promise<unknown>,
+): Promise<void> {
+  await scim('POST', '/Users', { userName: 'refused' })
+  await world.rows(`delete from sync.scim_user where tenant_id = $1 and user_name = 'refused'`, [tenantId])
+  const pushed = { external_id: 'refused', name: 'refused', active: true }
+  await world.rows(
+    `insert into sync.scim_pending (tenant_id, person_key, pushed, fallback, unit_keys) values ($1, 'refused', $2, $3, '{}')`,
+    [tenantId, JSON.stringify(pushed), JSON.stringify({ ...pushed, email: 'ada@x.example' })],
+  )
+}

@@ -1,11 +1,12 @@
-import type { Logger } from '@postern/service-kit'
+import { ServiceUnavailableError } from '@postern/service-client'
+import { type Logger, ProblemError } from '@postern/service-kit'
 import type { Universe } from '../push/universe.ts'
 import type { Queue } from '../queue/queue.ts'
 import { interruptedAfterSeconds } from '../run/rules.ts'
 import type { TenantDb } from '../worker/store.ts'
 import { openWorkerSession } from '../worker/worker-session.ts'
 import { correctUniverse } from './correct-universe.ts'
-import { deletePendingPushes, listPendingPushes } from './pending-store.ts'
+import { deletePendingPushes, insertPendingPush, listPendingPushes } from './pending-store.ts'
 import type { Sender } from './push-to-universe.ts'
 
 interface CorrectionParts {
@@ -14,6 +15,10 @@ interface CorrectionParts {
   readonly queue: Queue
   readonly logger: Logger
 }
+
+/** Pushes that one call corrects, so that other tenants are served in between. */
+const maxPushes = 100
+const unavailableEverySeconds = 30
 
 /** Corrects the universe for pushes whose process died. Queues the next call while pushes are pending. */
 export async function correctAbandonedPushes(parts: CorrectionParts, workId: string): Promise<void> {
@@ -28,21 +33,38 @@ export async function correctAbandonedPushes(parts: CorrectionParts, workId: str
     actor: { type: 'connector', id: workId, label },
   })
   const list = async () =>
-    await db.write((await senderOf()).context, async (tx) => await listPendingPushes(tx, interruptedAfterSeconds))
+    await db.write(
+      (await senderOf()).context,
+      async (tx) => await listPendingPushes(tx, { abandonedAfterSeconds: interruptedAfterSeconds, limit: maxPushes }),
+    )
+  const queueNext = async (delaySeconds: number) =>
+    await db.write((await senderOf()).context, async (tx) => await queue.sendScimCorrection(tx, workId, delaySeconds))
+
   const abandoned = session.isSuspended ? [] : (await list()).filter(({ isAbandoned }) => isAbandoned)
-  for (const { id, pushed, ...push } of abandoned) {
+  for (const { id, isAbandoned: _isAbandoned, ...push } of abandoned) {
     const sender = await senderOf()
+    let isCorrected = true
     try {
-      await correctUniverse(parts, sender, { ...push, pushed: pushed === null ? [] : [pushed] })
+      await correctUniverse(parts, sender, { ...push, pushed: push.pushed === null ? [] : [push.pushed] })
     } catch (error) {
       logger.warn({ event: 'scim_correction_failed', request_id: workId, err: error })
-      throw error
+      if (isUnavailable(error)) {
+        await queueNext(unavailableEverySeconds)
+        return
+      }
+      isCorrected = false
     }
-    await db.write(sender.context, async (tx) => await deletePendingPushes(tx, [id]))
+    await db.write(sender.context, async (tx) => {
+      await deletePendingPushes(tx, [id])
+      // Behind the others, which it must not block.
+      if (!isCorrected) await insertPendingPush(tx, push)
+    })
   }
-  if ((await list()).length === 0) return
-  await db.write(
-    (await senderOf()).context,
-    async (tx) => await queue.sendScimCorrection(tx, workId, interruptedAfterSeconds),
-  )
+  if (abandoned.length === maxPushes) await queueNext(0)
+  else if ((await list()).length > 0) await queueNext(interruptedAfterSeconds)
+}
+
+function isUnavailable(error: unknown): boolean {
+  if (error instanceof ServiceUnavailableError) return true
+  return error instanceof ProblemError && error.code === 'service_unavailable'
 }

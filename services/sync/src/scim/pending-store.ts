@@ -39,15 +39,15 @@ const list = statement(
     p.created_at < now() - make_interval(secs => $1) as "isAbandoned"
   from sync.scim_pending p
   order by p.id
-  limit 100`,
+  limit $2`,
 )
 
 /** Lists the oldest pushes. `isAbandoned`: older than `abandonedAfterSeconds`. */
 export async function listPendingPushes(
   tx: Tx,
-  abandonedAfterSeconds: number,
+  { abandonedAfterSeconds, limit }: { readonly abandonedAfterSeconds: number; readonly limit: number },
 ): Promise<(PendingPush & { readonly id: string; readonly isAbandoned: boolean })[]> {
   return await tx.query<PendingPush & { id: string; isAbandoned: boolean; [column: string]: unknown }>(
-    list([abandonedAfterSeconds]),
+    list([abandonedAfterSeconds, limit]),
   )
 }
