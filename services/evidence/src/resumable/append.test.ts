@@ -23,7 +23,7 @@ function aFullStore() {
 
 test.each([
   ['whose connection breaks', (body: PassThrough) => void body.destroy(new Error('the connection is gone')), 'is gone'],
-  ['that another request ends', (_body: PassThrough, other: AbortController) => other.abort(), 'another request'],
+  ['that another request ends', (_body: PassThrough, other: AbortController) => other.abort(), 'conflict'],
 ] as const)('a piece %s waits for memory no longer', async (_which, end, reason) => {
   const { writer, asked } = aFullStore()
   const [body, other] = [new PassThrough(), new AbortController()]

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
-import { Readable } from 'node:stream'
+import { PassThrough, Readable } from 'node:stream'
 import { problem, watchStall } from '@postern/service-kit'
 import type { PartialWriter } from '../blob/partial-store.ts'
 import type { Checksum } from './rules.ts'
 
-/** Writes one piece. An incomplete piece is kept unless it has a checksum. */
+/** Writes one piece. An incomplete piece is kept unless it has a checksum. The connection stays open for the answer. */
 export async function append(
   body: unknown,
   writer: PartialWriter,
@@ -24,20 +24,27 @@ export async function append(
   const hash = checksum === undefined ? undefined : createHash(checksum.algorithm)
   let length = 0
   let isWriting = false
+  // Destroying the body would close the connection, which looks like a failure of the service.
+  const content = body.pipe(new PassThrough())
+  const gone = new AbortController()
+  const end = (error: Error): void => {
+    gone.abort(error)
+    content.destroy(error)
+  }
   const stall = watchStall(stallMs, {
     isHeld: () => isWriting,
-    onStall: () => body.destroy(new Error('the upload stalled')),
+    onStall: () => end(problem('request_timeout', { detail: 'The upload stalled. Send HEAD to continue it.' })),
   })
-  const onAbort = () => body.destroy(new Error('another request continues the upload'))
+  const onAbort = () => end(overtakenProblem())
   if (signal.aborted) onAbort()
   signal.addEventListener('abort', onAbort)
-  const gone = new AbortController()
+  body.once('error', end)
   body.once('close', () => {
-    if (!body.readableEnded) gone.abort(body.errored ?? new Error('the upload broke off'))
+    if (!body.readableEnded) end(body.errored ?? new Error('the upload broke off'))
   })
   let isWhole = false
   try {
-    for await (const chunk of body.iterator({ destroyOnReturn: false })) {
+    for await (const chunk of content) {
       if (!Buffer.isBuffer(chunk)) throw new TypeError('a request body must be a stream of bytes')
       stall.refresh()
       length += chunk.length
@@ -60,6 +67,10 @@ export async function append(
     // Without a checksum another replica may have counted bytes already.
     if (!isWhole && checksum !== undefined) await writer.rollBack()
   }
+}
+
+function overtakenProblem(): Error {
+  return problem('conflict', { detail: 'Another request is continuing the upload. Read its offset with HEAD.' })
 }
 
 export function pieceTooLargeProblem(): Error {
