@@ -330,10 +330,14 @@ describe('an upload of several files', () => {
     expect(receiptsOf(await send(uploader(), { body, headers })).map(({ size_bytes: size }) => size)).toEqual(sizes)
   })
 
-  test('can have a name in both forms, as .NET sends it', async () => {
-    const head = "Content-Disposition: form-data; name=file; filename=a.csv; filename*=utf-8''%C3%BC.csv\r\n"
-    const [receipt] = receiptsOf(await send(uploader(), form({ ...file('', 'a'), head })))
-    expect(receipt?.file_name).toBe('\u00fc.csv')
+  test.each([
+    ['without quotes, as .NET sends it', 'name=file; filename=a.csv'],
+    ['with quotes', 'name="file"; filename="a.csv"'],
+    ['with a quoted name of the part', 'name="file"; filename=a.csv'],
+  ])('can have a name in both forms: %s', async (_how, names) => {
+    const head = `Content-Disposition: form-data; ${names}; filename*=utf-8''%C3%BC.csv\r\n`
+    const receipts = receiptsOf(await send(uploader(), form({ ...file('', 'a'), head }, file('b.csv', 'b'))))
+    expect(receipts.map(({ file_name: name }) => name)).toEqual(['\u00fc.csv', 'b.csv'])
   })
 
   test.each([

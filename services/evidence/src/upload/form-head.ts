@@ -19,10 +19,7 @@ const extended = /^utf-8'[\w-]*'[^'"]*$/i
  * because a proxy may have checked a different name.
  */
 export function faultOfHead(head: string): string | undefined {
-  const lines = head
-    .replaceAll(/\r\n(?=[ \t])/g, '')
-    .split('\r\n')
-    .filter((line) => line !== '')
+  const lines = linesOf(head)
   if (head.length >= headLimits.headerSize || lines.length >= headLimits.headerPairs) {
     return `The head of a part may have at most ${headLimits.headerPairs - 1} lines and less than ${headLimits.headerSize} bytes.`
   }
@@ -39,6 +36,24 @@ export function faultOfHead(head: string): string | undefined {
   return undefined
 }
 
+/** Returns the decoded `filename*` of a head without faults. The parser ignores it behind a quoted `filename`. */
+export function findExtendedName(head: string): string | undefined {
+  const line = linesOf(head).find((text) => /^content-disposition:/i.test(text)) ?? ''
+  const [, , text] = [...line.matchAll(parameters)].find(([, name]) => name?.toLowerCase() === 'filename*') ?? []
+  if (text === undefined) return undefined
+  const bytes = text
+    .slice(text.lastIndexOf("'") + 1)
+    .replaceAll(/%([\da-f]{2})/gi, (_escape, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+  return Buffer.from(bytes, 'latin1').toString('utf8')
+}
+
+function linesOf(head: string): string[] {
+  return head
+    .replaceAll(/\r\n(?=[ \t])/g, '')
+    .split('\r\n')
+    .filter((line) => line !== '')
+}
+
 function faultOfDisposition(value: string): string | undefined {
   if (otherDisposition.test(value)) return undefined
   if (!disposition.test(value)) return 'Write Content-Disposition as form-data; name="…"; filename="…".'
@@ -48,7 +63,7 @@ function faultOfDisposition(value: string): string | undefined {
     // The parser treats name* as name, and readers disagree on the end of text with \".
     const isPlain = name === 'filename*' || !name.includes('*')
     if (!isPlain || seen.has(name)) return `A part may have only one ${name.replace(/\*.*/, '')}.`
-    // Readers must prefer filename* (RFC 6266, section 4.3), but the parser takes the last one.
+    // Readers must prefer filename* (RFC 6266, section 4.3), but some take the last one.
     if (name === 'filename' && seen.has('filename*')) return 'Write filename before filename*.'
     if (name === 'filename*' && !extended.test(text)) return "Write filename* as utf-8''…."
     if (text.includes('\\"') && text.includes(';')) return 'Write a quote in a file name as %22.'

@@ -3,7 +3,7 @@ import { maxFilesAtOnce } from '@postern/contracts'
 import { type Stall, bodyError, discardRest, problem, watchStall } from '@postern/service-kit'
 import { Busboy, type BusboyInstance } from '@fastify/busboy'
 import { createBase64Decoder } from './base64-decoder.ts'
-import { faultOfHead, headLimits } from './form-head.ts'
+import { faultOfHead, findExtendedName, headLimits } from './form-head.ts'
 import { createHeadScanner, findBoundary } from './form-heads.ts'
 import { UploadStalledError } from './receive.ts'
 import { brokenOffProblem, refusalProblem } from './refusal.ts'
@@ -37,7 +37,8 @@ export async function readMultipart(
   const parser = openParser(boundary)
   // One after the other, because the parser may be several small parts ahead.
   let received: Promise<void> = Promise.resolve()
-  let heads = 0
+  /** The `filename*` of each head. */
+  const extendedNames: (string | undefined)[] = []
   let parts = 0
   let hasMetadata = false
   const streams = new Set<Readable>()
@@ -59,8 +60,8 @@ export async function readMultipart(
 
   const wrongHead = Promise.withResolvers<never>()
   const scan = createHeadScanner(boundary, (head) => {
-    heads += 1
     const fault = head === undefined ? undefined : faultOfHead(head)
+    extendedNames.push(head === undefined || fault !== undefined ? undefined : findExtendedName(head))
     if (head === undefined || fault !== undefined) wrongHead.reject(malformedProblem(undefined, fault))
   })
   let stall: Stall | undefined
@@ -77,7 +78,7 @@ export async function readMultipart(
         stream.once('close', () => streams.delete(stream))
         // An error without a reader must not end the process.
         stream.on('error', () => undefined)
-        const part = { name, stream, given, encoding, mime }
+        const part = { name, stream, given: extendedNames[parts] ?? given, encoding, mime }
         parts += 1
         received = received.then(async () => await receivePart(part))
         received.catch(reject)
@@ -90,7 +91,8 @@ export async function readMultipart(
       parser.on('error', (cause) => reject(malformedProblem(cause)))
       parser.on('finish', () => {
         // The parser silently skips parts that are not form-data.
-        if (heads !== parts) reject(multipartFault('Each part needs a Content-Disposition that is form-data.'))
+        if (extendedNames.length !== parts)
+          reject(multipartFault('Each part needs a Content-Disposition that is form-data.'))
         else void received.then(resolve, reject)
       })
       body.once('error', reject)
