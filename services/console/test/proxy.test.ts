@@ -162,6 +162,11 @@ describe('the proxy to the gateway', () => {
     expect([seen['prefer'], seen['te']]).toEqual([undefined, undefined])
   })
 
+  test('says of a long query that it is long', async () => {
+    const answer = await send(`${system.url}/api/v1/findings?q=${'a'.repeat(9000)}`)
+    expect([answer.status, codeOf(answer.text)]).toEqual([414, 'uri_too_long'])
+  })
+
   test('refuses two dots beside a slash with a problem', async () => {
     for (const path of ['entities/ext:a../children', 'entities/..b']) {
       const answer = await send(`${system.url}/api/v1/${path}`)

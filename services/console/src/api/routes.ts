@@ -3,6 +3,7 @@ import compress from '@fastify/compress'
 import proxy, { type FastifyHttpProxyOptions } from '@fastify/http-proxy'
 import { publicAnswerHeaders, receiptKeys, routeTable, tenantHeader } from '@postern/contracts'
 import { problem } from '@postern/service-kit'
+import { targetRemedy } from '@postern/service-kit/access'
 import { canonicalTarget } from '@postern/signed-context'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../config.ts'
@@ -94,7 +95,12 @@ function assertForwardable({ raw, headers }: FastifyRequest): void {
   const [path = ''] = target.split('?', 1)
   const isKnown = target.startsWith(`${apiPath}/`) || target === receiptKeys.path
   // The proxy rejects two dots beside a slash, even within a name.
-  if (!isKnown || !canonicalTarget(target).ok || /\/\.\.|\.\.\//.test(path)) {
+  const canonical = canonicalTarget(target)
+  if (!canonical.ok) {
+    const code = canonical.reason === 'too_long' ? 'uri_too_long' : 'non_canonical_path'
+    throw problem(code, { detail: targetRemedy(canonical.reason) })
+  }
+  if (!isKnown || /\/\.\.|\.\.\//.test(path)) {
     throw problem('non_canonical_path', { detail: 'Send the path in its one canonical spelling.' })
   }
   if (Number(headers['content-length'] ?? 0) > maxBodyBytes) {
