@@ -20,6 +20,7 @@ export default defineConfig({
       'verification/containers/*.test.ts',
       // The other end-to-end tests need processes, files or settings that the compose file does not publish.
       'test/end-to-end/integrator-reads-findings.test.ts',
+      'test/end-to-end/across-services.test.ts',
       'test/end-to-end/administrator-revokes-a-key.test.ts',
       'test/end-to-end/console.test.ts',
       'test/end-to-end/conventions.test.ts',

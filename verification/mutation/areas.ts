@@ -65,7 +65,7 @@ export const areas: readonly Area[] = [
     testsOf: Object.fromEntries(
       rules.map((name) => [
         `services/gateway/src/authenticate/${name}.ts`,
-        [name, ...(name === 'bearer' ? ['hostile-tokens'] : [])].map(
+        [name, ...(name === 'bearer' ? ['hostile-tokens', 'token-provider'] : [])].map(
           (test) => `services/gateway/src/authenticate/${test}.test.ts`,
         ),
       ]),

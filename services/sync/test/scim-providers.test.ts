@@ -1,341 +1,153 @@
 import { enterpriseUrn } from '@postern/contracts'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { admin } from './support.ts'
-import { create, errorOf, nodes, patch, people, resource, scim, useOwnWorld, world } from './scim-support.ts'
+import { create, nodes, patch, people, resource, scim, useOwnWorld, world } from './scim-support.ts'
 
 useOwnWorld()
 
-describe('as Microsoft Entra ID does it', () => {
-  test('a user is searched, created, changed, deactivated and deleted, and the person follows', async () => {
-    const principal = admin()
-    const query = `/Users?filter=${encodeURIComponent('userName eq "Ada.Lund@x.example"')}`
-    expect((await scim(principal, 'GET', query)).json).toMatchObject({ totalResults: 0, Resources: [] })
-    const made = await create(principal, {
-      schemas: ['urn:ietf:params:scim:schemas:core:2.0:User', enterpriseUrn],
-      externalId: 'f2a1',
-      userName: 'ada.lund@x.example',
-      active: true,
-      emails: [{ primary: true, type: 'work', value: 'Ada.Lund@x.example' }],
-      meta: { resourceType: 'User' },
-      name: { formatted: 'Ada Lund', familyName: 'Lund', givenName: 'Ada' },
-      roles: [],
-      [enterpriseUrn]: { department: 'Treasury', division: 'Finance' },
-    })
-    expect((await scim(principal, 'GET', query)).json).toMatchObject({ totalResults: 1, Resources: [{ id: made.id }] })
-    const person = { external_id: 'f2a1', name: 'Ada Lund', email: 'ada.lund@x.example', title: null, active: true }
-    expect(await people(principal.tenantId)).toEqual([person])
-    expect(await nodes(principal.tenantId)).toEqual([
-      ['department:Finance/Treasury', 'active'],
-      ['division:Finance', 'active'],
-    ])
-    const changed = await scim(
-      principal,
-      'PATCH',
-      `/Users/${made.id}`,
-      patch(
-        { op: 'Replace', path: 'emails[type eq "work"].value', value: 'ada@x.example' },
-        { op: 'Add', path: 'phoneNumbers[type eq "mobile"].value', value: '+47 1' },
-        { op: 'Replace', path: 'name.familyName', value: 'Berg' },
-        { op: 'Add', path: `${enterpriseUrn}:manager`, value: '9c0f' },
-        {
-          op: 'Replace',
-          value: { displayName: 'Ada Berg', title: 'Treasurer', [`${enterpriseUrn}:department`]: 'Risk' },
-        },
-      ),
-    )
-    expect([changed.status, changed.json]).toEqual([
-      200,
-      expect.objectContaining({
-        displayName: 'Ada Berg',
-        emails: [{ primary: true, type: 'work', value: 'ada@x.example' }],
-        phoneNumbers: [{ type: 'mobile', value: '+47 1' }],
-        [enterpriseUrn]: { department: 'Risk', division: 'Finance', manager: { value: '9c0f' } },
-      }),
-    ])
-    expect(await people(principal.tenantId)).toEqual([
-      { ...person, name: 'Ada Berg', email: 'ada@x.example', title: 'Treasurer' },
-    ])
-    // One unit has no users left, the other is new, the division stays.
-    expect(await nodes(principal.tenantId)).toEqual([
-      ['department:Finance/Risk', 'active'],
-      ['department:Finance/Treasury', 'inactive'],
-      ['division:Finance', 'active'],
-    ])
-    await scim(principal, 'PATCH', `/Users/${made.id}`, patch({ op: 'Replace', path: 'active', value: 'False' }))
-    expect(await people(principal.tenantId)).toMatchObject([{ active: false }])
-    expect(await nodes(principal.tenantId)).toMatchObject([
-      [expect.anything(), 'inactive'],
-      expect.anything(),
-      ['division:Finance', 'inactive'],
-    ])
-    expect((await scim(principal, 'DELETE', `/Users/${made.id}`)).status).toBe(204)
-    expect((await scim(principal, 'GET', `/Users/${made.id}`)).status).toBe(404)
-    expect(await people(principal.tenantId)).toMatchObject([{ external_id: 'f2a1', active: false }])
+test('as Microsoft Entra ID does it: a user is searched, created, changed, deactivated and deleted, and the person follows', async () => {
+  const principal = admin()
+  const query = `/Users?filter=${encodeURIComponent('userName eq "Ada.Lund@x.example"')}`
+  expect((await scim(principal, 'GET', query)).json).toMatchObject({ totalResults: 0, Resources: [] })
+  const made = await create(principal, {
+    schemas: ['urn:ietf:params:scim:schemas:core:2.0:User', enterpriseUrn],
+    externalId: 'f2a1',
+    userName: 'ada.lund@x.example',
+    active: true,
+    emails: [{ primary: true, type: 'work', value: 'Ada.Lund@x.example' }],
+    meta: { resourceType: 'User' },
+    name: { formatted: 'Ada Lund', familyName: 'Lund', givenName: 'Ada' },
+    roles: [],
+    [enterpriseUrn]: { department: 'Treasury', division: 'Finance' },
   })
-
-  test.each([
-    ['a removal', 'PATCH', patch({ op: 'Remove', path: 'active' })],
-    ['a null', 'PATCH', patch({ op: 'Replace', path: 'active', value: null })],
-    ['a null among others', 'PATCH', patch({ op: 'Replace', value: { active: null, title: 'T' } })],
-    ['a whole user that leaves it out', 'PUT', { userName: 'ada@x.example', displayName: 'Ada' }],
-    ['a whole user that has it as null', 'PUT', { userName: 'ada@x.example', active: null }],
-  ])('a user who has left does not return by %s of active', async (_what, method, body) => {
-    const principal = admin()
-    const { id } = await create(principal, { externalId: 'a', active: false })
-    const answer = await scim(principal, method, `/Users/${id}`, body)
-    expect(answer.status).toBe(200)
-    // A removed attribute is unassigned (RFC 7644, section 3.5.2.2); one that a PUT leaves out keeps its value.
-    expect(z.looseObject({ active: z.boolean().optional() }).parse(answer.json).active).toBe(
-      method === 'PUT' ? false : undefined,
-    )
-    expect(await people(principal.tenantId)).toMatchObject([{ external_id: 'a', active: false }])
-  })
-
-  test.each([
-    ['is added', { op: 'Add', path: 'emails', value: [{ value: 'new@x.example', type: 'home', primary: true }] }],
-    ['is named by a filter', { op: 'Replace', path: 'emails[type eq "other"].primary', value: 'True' }],
-  ])(
-    'an address that %s as the primary one is the only primary one, and the person has it',
-    async (_how, operation) => {
-      const principal = admin()
-      const work = { value: 'old@x.example', type: 'work', primary: true }
-      const { id } = await create(principal, {
-        externalId: 'a',
-        emails: [work, { value: 'other@x.example', type: 'other' }],
-      })
-      const { json } = await scim(principal, 'PATCH', `/Users/${id}`, patch(operation))
-      const { emails } = z
-        .object({ emails: z.array(z.looseObject({ value: z.string(), primary: z.boolean().optional() })) })
-        .parse(json)
-      const chosen = operation.op === 'Add' ? 'new@x.example' : 'other@x.example'
-      expect(emails.filter(({ primary }) => primary === true).map(({ value }) => value)).toEqual([chosen])
-      expect(await people(principal.tenantId)).toMatchObject([{ email: chosen }])
-    },
-  )
-
-  test.each([
-    ['a part of a value that there is not', { op: 'Remove', path: 'emails[type eq "home"].value' }],
-    ['such a value', { op: 'Remove', path: 'emails[type eq "home"]' }],
-    ['it, by an empty text', { op: 'Replace', path: 'phoneNumbers[type eq "fax"].value', value: '' }],
-    ['it, by null', { op: 'Replace', path: 'addresses[type eq "home"].locality', value: null }],
-  ])('removing a missing value succeeds, and the other operations are applied: %s', async (_what, operation) => {
-    const principal = admin()
-    const emails = [{ value: 'ada@x.example', type: 'work' }]
-    const { id } = await create(principal, { emails, phoneNumbers: [{ value: 'tel:+1-201', type: 'work' }] })
-    const answer = await scim(
-      principal,
-      'PATCH',
-      `/Users/${id}`,
-      patch(operation, { op: 'Add', path: 'title', value: 'T' }),
-    )
-    expect([answer.status, answer.json]).toMatchObject([200, { title: 'T', emails }])
-  })
-
-  test('a filter selects values case-insensitively, whatever their text', async () => {
-    const principal = admin()
-    const { id } = await create(principal, {
-      emails: [{ value: 'ada@x.example', type: 'work' }],
-      phoneNumbers: [
-        { value: 'tel:+1-201', type: 'work' },
-        { value: 'tel:+1-202', type: 'home' },
-      ],
-    })
-    const changes = patch(
-      { op: 'Replace', path: 'emails[type eq "Work"].value', value: 'lund@x.example' },
-      { op: 'Remove', path: 'phoneNumbers[value eq "tel:+1-201" and not (type eq "home")]' },
-      { op: 'Add', path: 'phoneNumbers', value: { value: 'tel:+1-203', type: 'fax' } },
-    )
-    expect((await scim(principal, 'PATCH', `/Users/${id}`, changes)).json).toMatchObject({
-      emails: [{ value: 'lund@x.example', type: 'work' }],
-      phoneNumbers: [
-        { value: 'tel:+1-202', type: 'home' },
-        { value: 'tel:+1-203', type: 'fax' },
-      ],
-    })
-  })
-
-  test('only the values that are named beside the path are removed', async () => {
-    const principal = admin()
-    const emails = [
-      { value: 'ada@x.example', type: 'work', primary: true },
-      { value: 'lund@x.example', type: 'home' },
-    ]
-    const phoneNumbers = [{ value: '1', type: 'work' }, { value: '2' }, { value: '3' }]
-    const { id } = await create(principal, { emails, phoneNumbers })
-    const change = async (...operations: unknown[]) =>
-      (await scim(principal, 'PATCH', `/Users/${id}`, patch(...operations))).json
-    const named = { Value: 'LUND@x.example', type: 'home', primary: false, display: null }
-    const changed = await change(
-      { op: 'Remove', path: 'emails', value: [named, { value: 'nobody@x.example' }] },
-      { op: 'Remove', path: 'phoneNumbers', value: [{ value: '1', type: 'mobile' }, { value: '2' }] },
-      { op: 'Remove', path: 'phoneNumbers', value: '3' },
-    )
-    expect(changed).toMatchObject({ emails: [emails[0]], phoneNumbers: [{ value: '1', type: 'work' }] })
-    expect(await people(principal.tenantId)).toMatchObject([{ email: 'ada@x.example' }])
-    // The operation selects no value.
-    expect(await change({ op: 'Remove', path: 'emails', value: [] })).toMatchObject({ emails: [emails[0]] })
-    const untold = await scim(
-      principal,
-      'PATCH',
-      `/Users/${id}`,
-      patch({ op: 'Remove', path: 'emails', value: [{ primary: true }] }),
-    )
-    expect(errorOf(untold)).toEqual([400, 'invalidValue', expect.anything()])
-    expect(await change({ op: 'Remove', path: 'emails' })).not.toHaveProperty('emails')
-  })
-
-  test.each([
-    ['a list without such a value', [{ value: 'ada@x.example', type: 'home' }]],
-    ['a missing list', undefined],
-  ])('a value for a filter that selects none is added, but replaces nothing: %s', async (_what, emails = []) => {
-    const principal = admin()
-    const { id } = await create(principal, emails.length === 0 ? {} : { emails })
-    const send = async (op: string, path: string) =>
-      await scim(principal, 'PATCH', `/Users/${id}`, patch({ op, path, value: { value: 'lund@x.example' } }))
-    for (const [op, path] of [
-      ['Replace', 'emails[type eq "work"]'],
-      ['Add', 'emails[type eq "work" and primary eq true]'],
-    ] as const) {
-      expect(errorOf(await send(op, path))).toEqual([400, 'noTarget', expect.anything()])
-    }
-    const added = [...emails, { type: 'work', value: 'lund@x.example' }]
-    expect((await send('Add', 'emails[type eq "work"]')).json).toMatchObject({ emails: added })
-  })
-
-  test('the replacement of a selected value may be a list of one, but not of several', async () => {
-    const principal = admin()
-    const emails = [{ value: 'ada@x.example', type: 'work', primary: true }]
-    const { id } = await create(principal, { emails })
-    const replace = async (value: unknown) =>
-      await scim(principal, 'PATCH', `/Users/${id}`, patch({ op: 'Replace', path: 'emails[type eq "work"]', value }))
-    const moved = { value: 'berg@x.example', type: 'work', primary: true }
-    expect((await replace([moved])).json).toMatchObject({ emails: [moved] })
-    expect(await people(principal.tenantId)).toMatchObject([{ email: 'berg@x.example' }])
-    expect(errorOf(await replace([moved, emails[0]]))).toEqual([400, 'invalidValue', expect.anything()])
-    expect((await replace([])).json).not.toHaveProperty('emails')
-  })
-
-  test.each([
-    ['by its path', { op: 'Add', path: 'urn:ietf:params:scim:schemas:extension:acme:2.0:User:badge', value: '7' }],
-    ['as a whole', { op: 'Add', value: { 'urn:ietf:params:scim:schemas:extension:acme:2.0:User': { badge: '7' } } }],
-    ['to be removed', { op: 'Remove', path: 'urn:acme:hr:User:badge' }],
-    ['by a filter', { op: 'Add', path: 'urn:acme:hr:User:badges[type eq "door"].value', value: '7' }],
-  ])('an attribute of the provider’s own schema, %s, does not prevent a deactivation', async (_how, operation) => {
-    const principal = admin()
-    const user = await create(principal, { externalId: 'a' })
-    const left = { op: 'Replace', path: 'active', value: 'False' }
-    const changed = await scim(principal, 'PATCH', `/Users/${user.id}`, patch(operation, left))
-    expect([changed.status, changed.json]).toEqual([200, expect.objectContaining({ active: false })])
-    expect(changed.text).not.toContain('badge')
-    expect(await people(principal.tenantId)).toMatchObject([{ external_id: 'a', active: false }])
-    const group = resource.parse((await scim(principal, 'POST', '/Groups', { displayName: 'Audit' })).json)
-    const joins = { op: 'Add', path: 'members', value: [{ value: user.id }] }
-    const joined = await scim(principal, 'PATCH', `/Groups/${group.id}`, patch(operation, joins))
-    expect([joined.status, joined.json]).toMatchObject([200, { members: [{ value: user.id }] }])
-  })
-
-  test.each(['core:2.0:Person:title', 'extension:enterprise:2.0:Users:department', 'core:2.0:User'])(
-    'a misspelt or incomplete SCIM schema does not count as the provider’s own: %s',
-    async (name) => {
-      const principal = admin()
-      const { id } = await create(principal)
-      const path = `urn:ietf:params:scim:schemas:${name}`
-      const answer = await scim(principal, 'PATCH', `/Users/${id}`, patch({ op: 'Add', path, value: 'x' }))
-      expect(errorOf(answer)).toEqual([400, 'invalidPath', expect.anything()])
-    },
-  )
-
-  test('attributes are changed under the urn of their schema, and an extension is removed as a whole', async () => {
-    const principal = admin()
-    const user = { title: 'Clerk', [enterpriseUrn]: { department: 'Risk', division: 'Finance', manager: '9c0f' } }
-    const { id } = await create(principal, user)
-    const change = async (operation: unknown) => (await scim(principal, 'PATCH', `/Users/${id}`, patch(operation))).json
-    const core = { 'urn:ietf:params:scim:schemas:core:2.0:User': { title: 'Auditor' } }
-    expect(await change({ op: 'Replace', value: core })).toMatchObject({ title: 'Auditor' })
-    expect(await change({ op: 'Remove', path: enterpriseUrn })).not.toHaveProperty([enterpriseUrn])
-    expect(await nodes(principal.tenantId)).toEqual([
-      ['department:Finance/Risk', 'inactive'],
-      ['division:Finance', 'inactive'],
-    ])
-  })
-
-  test('a group has a new version when a member is renamed or deleted', async () => {
-    const principal = admin()
-    const [ada, bo] = [await create(principal, { displayName: 'Ada' }), await create(principal)]
-    const members = [{ value: ada.id }, { value: bo.id }]
-    const { id } = resource.parse((await scim(principal, 'POST', '/Groups', { displayName: 'Audit', members })).json)
-    const read = async (known = '""') =>
-      await scim(principal, 'GET', `/Groups/${id}`, undefined, { 'if-none-match': known })
-    const first = (await read()).headers['etag']
-    expect((await read(first)).status).toBe(304)
-    await scim(principal, 'PATCH', `/Users/${ada.id}`, patch({ op: 'Replace', path: 'displayName', value: 'Ada L.' }))
-    const second = await read(first)
-    expect([second.status, second.json]).toMatchObject([
-      200,
+  expect((await scim(principal, 'GET', query)).json).toMatchObject({ totalResults: 1, Resources: [{ id: made.id }] })
+  const person = { external_id: 'f2a1', name: 'Ada Lund', email: 'ada.lund@x.example', title: null, active: true }
+  expect(await people(principal.tenantId)).toEqual([person])
+  expect(await nodes(principal.tenantId)).toEqual([
+    ['department:Finance/Treasury', 'active'],
+    ['division:Finance', 'active'],
+  ])
+  const changed = await scim(
+    principal,
+    'PATCH',
+    `/Users/${made.id}`,
+    patch(
+      { op: 'Replace', path: 'emails[type eq "work"].value', value: 'ada@x.example' },
+      { op: 'Add', path: 'phoneNumbers[type eq "mobile"].value', value: '+47 1' },
+      { op: 'Replace', path: 'name.familyName', value: 'Berg' },
+      { op: 'Add', path: `${enterpriseUrn}:manager`, value: '9c0f' },
       {
-        members: expect.arrayContaining([{ value: ada.id, display: 'Ada L.', type: 'User', $ref: expect.anything() }]),
+        op: 'Replace',
+        value: { displayName: 'Ada Berg', title: 'Treasurer', [`${enterpriseUrn}:department`]: 'Risk' },
       },
-    ])
-    await scim(principal, 'DELETE', `/Users/${bo.id}`)
-    const third = await read(second.headers['etag'])
-    expect([third.status, third.json]).toMatchObject([200, { members: [{ value: ada.id }] }])
-  })
+    ),
+  )
+  expect([changed.status, changed.json]).toEqual([
+    200,
+    expect.objectContaining({
+      displayName: 'Ada Berg',
+      emails: [{ primary: true, type: 'work', value: 'ada@x.example' }],
+      phoneNumbers: [{ type: 'mobile', value: '+47 1' }],
+      [enterpriseUrn]: { department: 'Risk', division: 'Finance', manager: { value: '9c0f' } },
+    }),
+  ])
+  expect(await people(principal.tenantId)).toEqual([
+    { ...person, name: 'Ada Berg', email: 'ada@x.example', title: 'Treasurer' },
+  ])
+  // One unit has no users left, the other is new, the division stays.
+  expect(await nodes(principal.tenantId)).toEqual([
+    ['department:Finance/Risk', 'active'],
+    ['department:Finance/Treasury', 'inactive'],
+    ['division:Finance', 'active'],
+  ])
+  await scim(principal, 'PATCH', `/Users/${made.id}`, patch({ op: 'Replace', path: 'active', value: 'False' }))
+  expect(await people(principal.tenantId)).toMatchObject([{ active: false }])
+  expect(await nodes(principal.tenantId)).toMatchObject([
+    [expect.anything(), 'inactive'],
+    expect.anything(),
+    ['division:Finance', 'inactive'],
+  ])
+  expect((await scim(principal, 'DELETE', `/Users/${made.id}`)).status).toBe(204)
+  expect((await scim(principal, 'GET', `/Users/${made.id}`)).status).toBe(404)
+  expect(await people(principal.tenantId)).toMatchObject([{ external_id: 'f2a1', active: false }])
+})
 
-  test('a user who is deleted and created again is the same person; one with the address of a former user is not', async () => {
-    const principal = admin()
-    const emails = [{ value: 'bo@x.example' }]
-    const first = await create(principal, { userName: 'bo', externalId: 'b-1', emails })
-    await scim(principal, 'DELETE', `/Users/${first.id}`)
-    const again = await create(principal, { userName: 'bo', externalId: 'b-1', emails })
-    expect(again.id).not.toBe(first.id)
-    expect(await people(principal.tenantId)).toMatchObject([{ external_id: 'b-1', active: true }])
-    await scim(principal, 'DELETE', `/Users/${again.id}`)
-    await create(principal, { userName: 'bo', externalId: 'b-2', emails })
-    expect(await people(principal.tenantId)).toMatchObject([
-      { external_id: 'b-1', email: null, active: false },
-      { external_id: 'b-2', email: 'bo@x.example', active: true },
-    ])
-  })
+test('a group has a new version when a member is renamed or deleted', async () => {
+  const principal = admin()
+  const [ada, bo] = [await create(principal, { displayName: 'Ada' }), await create(principal)]
+  const members = [{ value: ada.id }, { value: bo.id }]
+  const { id } = resource.parse((await scim(principal, 'POST', '/Groups', { displayName: 'Audit', members })).json)
+  const read = async (known = '""') =>
+    await scim(principal, 'GET', `/Groups/${id}`, undefined, { 'if-none-match': known })
+  const first = (await read()).headers['etag']
+  expect((await read(first)).status).toBe(304)
+  await scim(principal, 'PATCH', `/Users/${ada.id}`, patch({ op: 'Replace', path: 'displayName', value: 'Ada L.' }))
+  const second = await read(first)
+  expect([second.status, second.json]).toMatchObject([
+    200,
+    {
+      members: expect.arrayContaining([{ value: ada.id, display: 'Ada L.', type: 'User', $ref: expect.anything() }]),
+    },
+  ])
+  await scim(principal, 'DELETE', `/Users/${bo.id}`)
+  const third = await read(second.headers['etag'])
+  expect([third.status, third.json]).toMatchObject([200, { members: [{ value: ada.id }] }])
+})
 
-  test('a group is made, filled, emptied by a filter and found without its members', async () => {
-    const principal = admin()
-    const [ada, bo] = [await create(principal, { displayName: 'Ada' }), await create(principal)]
-    const made = resource.parse(
-      (await scim(principal, 'POST', '/Groups', { displayName: 'Audit', externalId: 'g' })).json,
-    )
-    const members = async () => {
-      const { json } = await scim(principal, 'GET', `/Groups/${made.id}`)
-      return z
-        .object({ members: z.array(z.object({ value: z.string() })) })
-        .parse(json)
-        .members.map(({ value }) => value)
-    }
-    const change = async (...operations: unknown[]) =>
-      (await scim(principal, 'PATCH', `/Groups/${made.id}`, patch(...operations))).status
-    expect(
-      await change({ op: 'Add', path: 'members', value: [{ value: ada.id }, { value: bo.id }, { value: ada.id }] }),
-    ).toBe(200)
-    expect((await members()).toSorted()).toEqual([ada.id, bo.id].toSorted())
-    expect(await change({ op: 'Remove', path: `members[value eq "${ada.id}"]` })).toBe(200)
-    expect(await members()).toEqual([bo.id])
-    expect(
-      await change(
-        { op: 'Remove', path: 'members', value: [{ value: bo.id }] },
-        { op: 'Replace', value: { displayName: 'IA' } },
-      ),
-    ).toBe(200)
-    expect(await members()).toEqual([])
-    await change({ op: 'Add', path: 'members', value: [{ value: ada.id }] })
-    const query = `/Groups?excludedAttributes=members&filter=${encodeURIComponent('displayName eq "ia"')}`
-    expect((await scim(principal, 'GET', query)).json).toEqual(
-      expect.objectContaining({ Resources: [expect.not.objectContaining({ members: expect.anything() })] }),
-    )
-    await scim(principal, 'DELETE', `/Users/${ada.id}`)
-    expect(await members()).toEqual([])
-    expect((await scim(principal, 'DELETE', `/Groups/${made.id}`)).status).toBe(204)
-    expect((await scim(principal, 'GET', '/Groups')).json).toMatchObject({ totalResults: 0 })
-  })
+test('a user who is deleted and created again is the same person; one with the address of a former user is not', async () => {
+  const principal = admin()
+  const emails = [{ value: 'bo@x.example' }]
+  const first = await create(principal, { userName: 'bo', externalId: 'b-1', emails })
+  await scim(principal, 'DELETE', `/Users/${first.id}`)
+  const again = await create(principal, { userName: 'bo', externalId: 'b-1', emails })
+  expect(again.id).not.toBe(first.id)
+  expect(await people(principal.tenantId)).toMatchObject([{ external_id: 'b-1', active: true }])
+  await scim(principal, 'DELETE', `/Users/${again.id}`)
+  await create(principal, { userName: 'bo', externalId: 'b-2', emails })
+  expect(await people(principal.tenantId)).toMatchObject([
+    { external_id: 'b-1', email: null, active: false },
+    { external_id: 'b-2', email: 'bo@x.example', active: true },
+  ])
+})
+
+test('a group is made, filled, emptied by a filter and found without its members', async () => {
+  const principal = admin()
+  const [ada, bo] = [await create(principal, { displayName: 'Ada' }), await create(principal)]
+  const made = resource.parse(
+    (await scim(principal, 'POST', '/Groups', { displayName: 'Audit', externalId: 'g' })).json,
+  )
+  const members = async () => {
+    const { json } = await scim(principal, 'GET', `/Groups/${made.id}`)
+    return z
+      .object({ members: z.array(z.object({ value: z.string() })) })
+      .parse(json)
+      .members.map(({ value }) => value)
+  }
+  const change = async (...operations: unknown[]) =>
+    (await scim(principal, 'PATCH', `/Groups/${made.id}`, patch(...operations))).status
+  expect(
+    await change({ op: 'Add', path: 'members', value: [{ value: ada.id }, { value: bo.id }, { value: ada.id }] }),
+  ).toBe(200)
+  expect((await members()).toSorted()).toEqual([ada.id, bo.id].toSorted())
+  expect(await change({ op: 'Remove', path: `members[value eq "${ada.id}"]` })).toBe(200)
+  expect(await members()).toEqual([bo.id])
+  expect(
+    await change(
+      { op: 'Remove', path: 'members', value: [{ value: bo.id }] },
+      { op: 'Replace', value: { displayName: 'IA' } },
+    ),
+  ).toBe(200)
+  expect(await members()).toEqual([])
+  await change({ op: 'Add', path: 'members', value: [{ value: ada.id }] })
+  const query = `/Groups?excludedAttributes=members&filter=${encodeURIComponent('displayName eq "ia"')}`
+  expect((await scim(principal, 'GET', query)).json).toEqual(
+    expect.objectContaining({ Resources: [expect.not.objectContaining({ members: expect.anything() })] }),
+  )
+  await scim(principal, 'DELETE', `/Users/${ada.id}`)
+  expect(await members()).toEqual([])
+  expect((await scim(principal, 'DELETE', `/Groups/${made.id}`)).status).toBe(204)
+  expect((await scim(principal, 'GET', '/Groups')).json).toMatchObject({ totalResults: 0 })
 })
 
 test('a flag of Entra ID in the URL is accepted, and another parameter is rejected', async () => {
@@ -427,38 +239,6 @@ test('as Okta does it: a page of users, a whole user put back, and a push of mem
   expect([again.headers['etag'], await runs()]).toEqual([put.headers['etag'], before])
 })
 
-describe('a manager', () => {
-  const urn = `${enterpriseUrn}:manager`
-
-  test.each([
-    [
-      'as a list of one, as Entra ID sent it',
-      { op: 'Add', path: urn, value: [{ $ref: '../Users/9c0f', value: '9c0f' }] },
-    ],
-    ['as its value', { op: 'Replace', path: urn, value: { value: '9c0f' } }],
-    ['as an id', { op: 'Add', path: urn, value: '9c0f' }],
-    ['without a path', { op: 'Add', value: { [enterpriseUrn]: { manager: [{ value: '9c0f' }] } } }],
-  ])('is taken %s', async (_how, operation) => {
-    const principal = admin()
-    const { id } = await create(principal)
-    const answer = await scim(principal, 'PATCH', `/Users/${id}`, patch(operation))
-    expect(answer.status, answer.text).toBe(200)
-    expect(answer.json).toMatchObject({ [enterpriseUrn]: { manager: { value: '9c0f' } } })
-  })
-
-  test.each([[[{ value: 'a' }, { value: 'b' }]], [true], [[[]]], [{ value: { value: 'a' } }]])(
-    'is not %j, and stays unchanged',
-    async (value) => {
-      const principal = admin()
-      const { id } = await create(principal, { [enterpriseUrn]: { manager: '9c0f' } })
-      const answer = await scim(principal, 'PATCH', `/Users/${id}`, patch({ op: 'Add', path: urn, value }))
-      expect(errorOf(answer)).toEqual([400, 'invalidValue', expect.anything()])
-      const { json } = await scim(principal, 'GET', `/Users/${id}`)
-      expect(json).toMatchObject({ [enterpriseUrn]: { manager: { value: '9c0f' } } })
-    },
-  )
-})
-
 test('a repeated creation with its Idempotency-Key has the same response', async () => {
   const principal = admin()
   const key = { 'idempotency-key': '"again"' }
@@ -470,46 +250,39 @@ test('a repeated creation with its Idempotency-Key has the same response', async
   expect(second.headers['content-type']).toBe(first.headers['content-type'])
 })
 
-describe('a response has only the requested attributes (RFC 7644 §3.9), also after a write:', () => {
-  test('of users, when they are made, replaced and changed', async () => {
-    const principal = admin()
-    const user = { userName: 'ada@x.example', title: 'Auditor', externalId: 'e1' }
-    const made = await scim(principal, 'POST', '/Users?attributes=userName', user)
-    const { id } = z.object({ id: z.string() }).parse(made.json)
-    const brief = { schemas: expect.any(Array), id, userName: 'ada@x.example' }
-    expect([made.status, made.json]).toEqual([201, brief])
-    expect(made.headers['etag']).toMatch(/^"/)
-    expect((await scim(principal, 'PUT', `/Users/${id}?attributes=userName`, user)).json).toEqual(brief)
-    const change = patch({ op: 'Replace', path: 'title', value: 'Chief auditor' })
-    const changed = await scim(
-      principal,
-      'PATCH',
-      `/Users/${id}?excludedAttributes=meta,externalId,title,active`,
-      change,
-    )
-    expect(changed.json).toEqual(brief)
-    expect((await scim(principal, 'GET', `/Users/${id}`)).json).toMatchObject({ title: 'Chief auditor' })
-  })
+test('a user has only the requested attributes (RFC 7644 §3.9), also after it is created, replaced or changed', async () => {
+  const principal = admin()
+  const user = { userName: 'ada@x.example', title: 'Auditor', externalId: 'e1' }
+  const made = await scim(principal, 'POST', '/Users?attributes=userName', user)
+  const { id } = z.object({ id: z.string() }).parse(made.json)
+  const brief = { schemas: expect.any(Array), id, userName: 'ada@x.example' }
+  expect([made.status, made.json]).toEqual([201, brief])
+  expect(made.headers['etag']).toMatch(/^"/)
+  expect((await scim(principal, 'PUT', `/Users/${id}?attributes=userName`, user)).json).toEqual(brief)
+  const change = patch({ op: 'Replace', path: 'title', value: 'Chief auditor' })
+  const changed = await scim(principal, 'PATCH', `/Users/${id}?excludedAttributes=meta,externalId,title,active`, change)
+  expect(changed.json).toEqual(brief)
+  expect((await scim(principal, 'GET', `/Users/${id}`)).json).toMatchObject({ title: 'Chief auditor' })
+})
 
-  test('of groups, whose members may be many', async () => {
-    const principal = admin()
-    const ada = await create(principal, { userName: 'ada@x.example' })
-    const body = { displayName: 'IA', members: [{ value: ada.id }] }
-    const made = await scim(principal, 'POST', '/Groups?excludedAttributes=members', body)
-    const { id } = resource.parse(made.json)
-    const target = `/Groups/${id}?excludedAttributes=members`
-    const change = patch({ op: 'Replace', path: 'displayName', value: 'Internal audit' })
-    const answers = [
-      made,
-      await scim(principal, 'GET', target),
-      await scim(principal, 'PUT', target, body),
-      await scim(principal, 'PATCH', target, change),
-    ]
-    for (const { json } of answers) expect(json).toEqual(expect.not.objectContaining({ members: expect.anything() }))
-    expect(answers.map(({ status }) => status)).toEqual([201, 200, 200, 200])
-    expect((await scim(principal, 'GET', `/Groups/${id}`)).json).toMatchObject({
-      displayName: 'Internal audit',
-      members: [{ value: ada.id }],
-    })
+test('a group has only the requested attributes (RFC 7644 §3.9), also after it is created, replaced or changed', async () => {
+  const principal = admin()
+  const ada = await create(principal, { userName: 'ada@x.example' })
+  const body = { displayName: 'IA', members: [{ value: ada.id }] }
+  const made = await scim(principal, 'POST', '/Groups?excludedAttributes=members', body)
+  const { id } = resource.parse(made.json)
+  const target = `/Groups/${id}?excludedAttributes=members`
+  const change = patch({ op: 'Replace', path: 'displayName', value: 'Internal audit' })
+  const answers = [
+    made,
+    await scim(principal, 'GET', target),
+    await scim(principal, 'PUT', target, body),
+    await scim(principal, 'PATCH', target, change),
+  ]
+  for (const { json } of answers) expect(json).toEqual(expect.not.objectContaining({ members: expect.anything() }))
+  expect(answers.map(({ status }) => status)).toEqual([201, 200, 200, 200])
+  expect((await scim(principal, 'GET', `/Groups/${id}`)).json).toMatchObject({
+    displayName: 'Internal audit',
+    members: [{ value: ada.id }],
   })
 })
