@@ -23,7 +23,7 @@ export function addressOf({ id, external_id }: Omit<Addressing, 'version'>): Res
   return external_id === undefined || external_id === null ? undefined : { by: 'external-id', externalId: external_id }
 }
 
-interface ItemKind<Item> {
+export interface ItemKind<Item> {
   readonly schema: z.ZodType<Item>
   readonly computed: readonly string[]
   find(tx: Tx, address: ResourceAddress): Promise<(Omit<Current, 'confirm'> & { readonly version: number }) | undefined>

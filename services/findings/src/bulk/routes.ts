@@ -1,7 +1,9 @@
 import {
   type ActionPlanBulkItem,
+  type BulkMode,
   type CreatedBy,
   type FindingBulkItem,
+  type ParsedItem,
   actionPlanBulkItemSchema,
   bulkActionPlans,
   bulkFindings,
@@ -11,7 +13,7 @@ import {
   maxBulkItems,
   parseResourceAddress,
 } from '@postern/contracts'
-import { type App, contractRoute, inputErrors, problem } from '@postern/service-kit'
+import { type App, type RequestInfo, contractRoute, inputErrors, problem } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import {
   assertChangeable,
@@ -37,31 +39,26 @@ import { findFinding, lockFinding } from '../finding/store.ts'
 import { brokenConstraint } from '../sql/store.ts'
 import { actorOf, invalidContent } from '../request.ts'
 import type { ReferenceCheck } from '../reference/check.ts'
-import { type BulkItem, addressOf, parseItems } from './parse-items.ts'
+import { type ItemKind, addressOf, parseItems } from './parse-items.ts'
 import { withUsableOwners } from './usable-owner.ts'
 import { type AppliedItem, assertItemVersion, requireItemVersion, runBulk, withoutNulls } from './run.ts'
 
-export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'universe' | 'evidence'>): void {
+type BulkDeps = Pick<Deps, 'db' | 'now' | 'checkpoints' | 'universe' | 'evidence'>
+
+export function bulkRoutes(app: App, deps: BulkDeps): void {
   const { db, now } = deps
 
   contractRoute(app, bulkFindings, async (input) => {
     const today = now().toISOString().slice(0, 10)
     const actor = actorOf(input.context)
-    const sent = await parseItems(
-      input.body.items,
-      { db, context: input.context },
-      {
-        schema: findingBulkItemSchema,
-        computed: computedOfFinding,
-        find: async (tx, address) => {
-          const stored = await findFinding(tx, address)
-          return stored && { ...currentFinding(input, stored, today), version: stored.version }
-        },
+    const { body, link, assertKnown, record } = await prepareBulk(deps, input, {
+      schema: findingBulkItemSchema,
+      computed: computedOfFinding,
+      find: async (tx, address) => {
+        const stored = await findFinding(tx, address)
+        return stored && { ...currentFinding(input, stored, today), version: stored.version }
       },
-    )
-    const body = { mode: input.body.mode, ...withUsableOwners(sent) }
-    const good = validItems(body.items)
-    const { link, assertKnown, record } = await prepareWrites(deps, input, good)
+    })
     return await runBulk(
       { ...input, body },
       { db, record, today },
@@ -77,21 +74,14 @@ export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoint
   contractRoute(app, bulkActionPlans, async (input) => {
     const today = now().toISOString().slice(0, 10)
     const actor = actorOf(input.context)
-    const sent = await parseItems(
-      input.body.items,
-      { db, context: input.context },
-      {
-        schema: actionPlanBulkItemSchema,
-        computed: computedOfPlan,
-        find: async (tx, address) => {
-          const stored = await findActionPlan(tx, address)
-          return stored && { ...currentPlan(input, stored, today), version: stored.version }
-        },
+    const { body, link, assertKnown, record } = await prepareBulk(deps, input, {
+      schema: actionPlanBulkItemSchema,
+      computed: computedOfPlan,
+      find: async (tx, address) => {
+        const stored = await findActionPlan(tx, address)
+        return stored && { ...currentPlan(input, stored, today), version: stored.version }
       },
-    )
-    const body = { mode: input.body.mode, ...withUsableOwners(sent) }
-    const good = validItems(body.items)
-    const { link, assertKnown, record } = await prepareWrites(deps, input, good)
+    })
     return await runBulk(
       { ...input, body },
       { db, record, today },
@@ -108,8 +98,18 @@ export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoint
   })
 }
 
-function validItems<Item>(items: readonly BulkItem<Item>[]): Item[] {
-  return items.slice(0, maxBulkItems).flatMap((own) => (own.ok ? [own.item] : []))
+/** Parses the items, and asks other services about what the valid ones name. */
+async function prepareBulk<Item extends FindingBulkItem | ActionPlanBulkItem>(
+  deps: BulkDeps,
+  input: Pick<RequestInfo, 'context' | 'requestId' | 'log'> & {
+    readonly body: { readonly mode: BulkMode; readonly items: readonly ParsedItem<Item>[] }
+  },
+  kind: ItemKind<Item>,
+) {
+  const parsed = await parseItems(input.body.items, { db: deps.db, context: input.context }, kind)
+  const body = { mode: input.body.mode, ...withUsableOwners(parsed) }
+  const valid = body.items.slice(0, maxBulkItems).flatMap((own) => (own.ok ? [own.item] : []))
+  return { body, ...(await prepareWrites(deps, input, valid)) }
 }
 
 interface BulkContext {
