@@ -1,9 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
-import { createServer, request } from 'node:http'
 import { Readable } from 'node:stream'
 import { problemSchema, receiptSchema } from '@postern/contracts'
-import type { CallAnswer, Principal } from '@postern/local-stack/testing'
+import { type CallAnswer, type Principal, startTestProxy } from '@postern/local-stack/testing'
 import { decodeJwt } from 'jose'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { file, form, metadata } from './form.ts'
@@ -287,36 +285,21 @@ test('a complete upload waits for a universe that is briefly unavailable', { tim
   const universe = await environment.spawnUniverse()
   const principal = uploader()
   await universe.push(principal.tenantId, ['SOX-1'])
-  // It answers the first question, before any byte comes; at the end it is away, twice.
+  // The first request precedes the upload. After the upload, the universe is unavailable twice.
   const answers: number[] = []
-  const between = createServer((incoming, answer) => {
-    if (answers.length === 1 || answers.length === 2) {
-      answers.push(503)
-      incoming.resume()
-      answer.writeHead(503).end()
-      return
-    }
-    const { method, url, headers } = incoming
-    const onward = request(new URL(url ?? '', universe.url), { method, headers }, (given) => {
-      answers.push(given.statusCode ?? 0)
-      answer.writeHead(given.statusCode ?? 502, given.headers)
-      given.pipe(answer)
-    })
-    incoming.pipe(onward)
-  }).listen(0, '127.0.0.1')
-  await once(between, 'listening')
-  const address = between.address()
-  if (address === null || typeof address === 'string') throw new Error('the proxy has no port')
-  const url = `http://127.0.0.1:${address.port}`
-  const here = await startEvidence({ POSTERN_UNIVERSE_URL: url }, {}, environment)
+  const proxy = await startTestProxy(universe.url, async (_request, forward) => {
+    const answer = answers.length === 1 || answers.length === 2 ? { status: 503 } : await forward()
+    answers.push(answer.status)
+    return answer
+  })
+  const here = await startEvidence({ POSTERN_UNIVERSE_URL: proxy.url }, {}, environment)
   const target = '/api/v1/evidence?file_name=a.csv&test_procedure=ext:SOX-1'
   const answer = await here.caller.call(principal, 'POST', target, { body: 'a,b' })
   expect(answers).toEqual([200, 503, 503, 200, 200])
   expect(answer.status).toBe(201)
   await universe.stop()
   await here.close()
-  between.closeAllConnections()
-  between.close()
+  await proxy.close()
 })
 
 test('a test procedure named in three ways is attached once', async () => {

@@ -1,9 +1,6 @@
-import { type IncomingMessage, createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { buffer } from 'node:stream/consumers'
 import type { RetireSourceBody } from '@postern/contracts/internal'
-import type { SignedCaller } from '@postern/local-stack/testing'
-import { beforeAll, describe, expect, test } from 'vitest'
+import { type SignedCaller, startTestProxy } from '@postern/local-stack/testing'
+import { beforeAll, expect, test } from 'vitest'
 import { useEntitySources } from './entity-source-support.ts'
 import { admin } from './support.ts'
 
@@ -37,38 +34,18 @@ test('a connector is not retired while the universe is unavailable or a run is i
   expect((await caller.call(tenant, 'DELETE', `/api/v1/connectors/${unused.id}`)).status).toBe(204)
 })
 
-async function pass({ url = '', headers, rawHeaders, method }: IncomingMessage, body: Buffer): Promise<Response> {
-  const own = rawHeaders.flatMap((name, at) => {
-    const isSent = at % 2 === 0 && !['host', 'connection', 'content-length'].includes(name.toLowerCase())
-    return isSent ? [[name, String(headers[name.toLowerCase()])] as [string, string]] : []
-  })
-  return await fetch(new URL(url, process.url), {
-    method: method ?? 'POST',
-    headers: own,
-    body: new Uint8Array(body),
-  })
-}
-
-/** The universe with something between: `after` is called when it has done what it was asked, before its answer is passed on. */
+/** Starts a proxy to the universe that calls `after` before it returns a response, which may get another status. */
 async function standBetween(after: (body: RetireSourceBody) => Promise<number | undefined>) {
-  const server = createServer((request, response) => {
-    void (async () => {
-      const body = await buffer(request)
-      const answer = await pass(request, body)
-      const text = await answer.text()
-      const status = await after(JSON.parse(body.toString()))
-      response.writeHead(status ?? answer.status, { 'content-type': 'application/json' }).end(text)
-    })()
+  const proxy = await startTestProxy(process.url, async ({ body }, forward) => {
+    const answer = await forward()
+    return { ...answer, status: (await after(JSON.parse(body.toString()))) ?? answer.status }
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  const between = await world.startSync(`http://127.0.0.1:${port}`, { POSTERN_SYNC_WORKERS: '0' })
+  const between = await world.startSync(proxy.url, { POSTERN_SYNC_WORKERS: '0' })
   return {
     caller: world.syncCaller(between.url),
     close: async () => {
       await between.close()
-      server.closeAllConnections()
-      server.close()
+      await proxy.close()
     },
   }
 }
@@ -82,40 +59,38 @@ const refuseToRetire = `
   end
   $$`
 
-describe('a connector whose retirement fails after the universe was informed', () => {
-  test.each([
-    ['a run has begun', 409],
-    ['a run has begun, told, and ended', 409],
-    ['another has retired it', 404],
-    ['the answer of the universe was lost', 503],
-    ['it cannot be committed', 500],
-  ])('is a source again: %s', async (what, status) => {
-    const tenant = admin()
-    const connector = await create(tenant)
-    await run(tenant, connector, ['A'])
-    const before = await read(tenant, 'A')
-    const path = `/api/v1/connectors/${connector.id}`
-    let isFirst = true
-    const between = await standBetween(async ({ retired }) => {
-      if (!retired || !isFirst) return undefined
-      isFirst = false
-      expect((await read(tenant, 'A')).source).toBeNull()
-      if (what === 'a run has begun') await start(tenant, connector, ['A'])
-      if (what === 'a run has begun, told, and ended') await run(tenant, connector, ['A'])
-      if (what === 'it cannot be committed') await world.rows(refuseToRetire, [])
-      if (what === 'another has retired it') {
-        expect((await caller.call(tenant, 'DELETE', path)).status).toBe(204)
-      }
-      return what === 'the answer of the universe was lost' ? 503 : undefined
-    })
-    try {
-      expect((await between.caller.call(tenant, 'DELETE', path)).status).toBe(status)
-    } finally {
-      await between.close()
-      await world.rows('drop function if exists sync.refuse_to_retire cascade', [])
+test.each([
+  ['a run has begun', 409],
+  ['a run has begun and ended', 409],
+  ['another has retired it', 404],
+  ['the answer of the universe was lost', 503],
+  ['it cannot be committed', 500],
+])('a connector whose retirement fails after the universe was informed is a source again: %s', async (what, status) => {
+  const tenant = admin()
+  const connector = await create(tenant)
+  await run(tenant, connector, ['A'])
+  const before = await read(tenant, 'A')
+  const path = `/api/v1/connectors/${connector.id}`
+  let isFirst = true
+  const between = await standBetween(async ({ retired }) => {
+    if (!retired || !isFirst) return undefined
+    isFirst = false
+    expect((await read(tenant, 'A')).source).toBeNull()
+    if (what === 'a run has begun') await start(tenant, connector, ['A'])
+    if (what === 'a run has begun and ended') await run(tenant, connector, ['A'])
+    if (what === 'it cannot be committed') await world.rows(refuseToRetire, [])
+    if (what === 'another has retired it') {
+      expect((await caller.call(tenant, 'DELETE', path)).status).toBe(204)
     }
-    const { source } = await read(tenant, 'A')
-    if (what === 'another has retired it') expect(source).toBeNull()
-    else expect(source).toMatchObject({ ...before.source, last_seen_at: expect.any(String) })
+    return what === 'the answer of the universe was lost' ? 503 : undefined
   })
+  try {
+    expect((await between.caller.call(tenant, 'DELETE', path)).status).toBe(status)
+  } finally {
+    await between.close()
+    await world.rows('drop function if exists sync.refuse_to_retire cascade', [])
+  }
+  const { source } = await read(tenant, 'A')
+  if (what === 'another has retired it') expect(source).toBeNull()
+  else expect(source).toMatchObject({ ...before.source, last_seen_at: expect.any(String) })
 })

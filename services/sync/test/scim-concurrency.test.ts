@@ -1,9 +1,6 @@
-import { createServer, request } from 'node:http'
-import { once } from 'node:events'
-import { buffer } from 'node:stream/consumers'
 import { internalPaths } from '@postern/contracts/internal'
 import { enterpriseUrn } from '@postern/contracts'
-import type { CallAnswer, Principal } from '@postern/local-stack/testing'
+import { type CallAnswer, type Principal, startTestProxy } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { patch, resource } from './scim-support.ts'
 import { admin, makeWorld } from './support.ts'
@@ -29,33 +26,19 @@ function meanwhile(words: string, what: () => Promise<unknown>): void {
 beforeAll(async () => {
   world = await makeWorld()
   const universe = await world.spawnUniverse()
-  const way = createServer((asked, answer) => {
-    void buffer(asked).then(async (body) => {
-      if (pushes.has(asked.url)) await before(body.toString())
-      const { method, headers } = asked
-      const lie = instead?.path === asked.url ? instead : undefined
-      if (lie !== undefined) instead = undefined
-      if (lie?.isTaken === false) {
-        answer.writeHead(lie.status).end()
-        return
-      }
-      const passed = request(`${universe.url}${asked.url}`, { method, headers }, (heard) => {
-        answer.writeHead(lie?.status ?? heard.statusCode ?? 500, heard.headers)
-        heard.pipe(answer)
-      })
-      passed.on('error', () => answer.destroy())
-      passed.end(body)
-    })
+  const proxy = await startTestProxy(universe.url, async ({ path, body }, forward) => {
+    if (pushes.has(path)) await before(body.toString())
+    const replaced = instead?.path === path ? instead : undefined
+    if (replaced !== undefined) instead = undefined
+    if (replaced?.isTaken === false) return { status: replaced.status }
+    const answer = await forward()
+    return { ...answer, status: replaced?.status ?? answer.status }
   })
-  way.listen(0, '127.0.0.1')
-  await once(way, 'listening')
-  const address = way.address()
-  const port = typeof address === 'object' ? address?.port : undefined
-  const sync = await world.startSync(`http://127.0.0.1:${port}`, { POSTERN_SYNC_WORKERS: '0' })
+  const sync = await world.startSync(proxy.url, { POSTERN_SYNC_WORKERS: '0' })
   ;({ url } = sync)
   close = async () => {
     await sync.close()
-    way.close()
+    await proxy.close()
     await universe.stop()
     await world.close()
   }

@@ -2,10 +2,8 @@
  * @promise Operation: If a process dies between the universe and the stored SCIM user, a worker makes the universe equal to what is stored.
  */
 
-import { createServer, request } from 'node:http'
-import { once } from 'node:events'
-import { buffer } from 'node:stream/consumers'
 import { internalPaths } from '@postern/contracts/internal'
+import { startTestProxy } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { patch, resource } from './scim-support.ts'
 import { admin, makeWorld, spawnSync } from './support.ts'
@@ -13,36 +11,21 @@ import { admin, makeWorld, spawnSync } from './support.ts'
 let world: Awaited<ReturnType<typeof makeWorld>>
 let close: () => Promise<void>
 let url: string
-/** The universe applies pushes of people, but its answers get lost. */
+/** If true, the universe applies pushes of people, but its responses are lost. */
 let losesAnswers = false
 const killed: (() => unknown)[] = []
 
 beforeAll(async () => {
   world = await makeWorld()
   const universe = await world.spawnUniverse()
-  const proxy = createServer((asked, answer) => {
-    void buffer(asked).then((body) => {
-      const { method, headers } = asked
-      const passed = request(`${universe.url}${asked.url}`, { method, headers }, (heard) => {
-        if (losesAnswers && asked.url === internalPaths.pushPeople) {
-          heard.resume()
-          return
-        }
-        answer.writeHead(heard.statusCode ?? 500, heard.headers)
-        heard.pipe(answer)
-      })
-      passed.on('error', () => answer.destroy())
-      passed.end(body)
-    })
+  const proxy = await startTestProxy(universe.url, async ({ path }, forward) => {
+    const answer = await forward()
+    return losesAnswers && path === internalPaths.pushPeople ? undefined : answer
   })
-  proxy.listen(0, '127.0.0.1')
-  await once(proxy, 'listening')
-  const address = proxy.address()
-  url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : undefined}`
+  ;({ url } = proxy)
   close = async () => {
     for (const kill of killed) kill()
-    proxy.closeAllConnections()
-    proxy.close()
+    await proxy.close()
     await universe.stop()
     await world.close()
   }
