@@ -19,7 +19,7 @@ const partsOf = (costs: readonly number[], http: number, forwarded: number, time
 const costs = [0.8, 1.5, 0.4, 0.5, 3.9]
 const before = partsOf(costs, 110, 160)
 
-test('a part that has become dearer is named', () => {
+test('a part of a request that costs more is named', () => {
   const slow = partsOf([0.8, 3.1, 0.4, 0.5, 3.9], 110, 160)
   expect(movedParts(before, slow).map(({ part, times }) => [part, times])).toEqual([['hash', 2.07]])
   expect(describeMoved(movedParts(before, slow))).toEqual([
@@ -28,7 +28,7 @@ test('a part that has become dearer is named', () => {
   expect(movedParts(slow, before).map(({ part, times }) => [part, times < 1])).toEqual([['hash', true]])
 })
 
-test.each([0.4, 2])('so it is on a machine that takes %d times as long', (times) => {
+test.each([0.4, 2])('a part that costs more is named on a machine that is %d times slower, too', (times) => {
   const there = (forwarded: number): Parts =>
     partsOf(
       costs.map((cost) => times * cost),
@@ -56,7 +56,7 @@ test.each([
   },
 )
 
-test('the difference of hits is the largest of any level and pair', () => {
+test('the difference in hits is the largest of any level and pair', () => {
   const alike = [
     { memory: 950, redis: 0, keys: 50 },
     { memory: 1900, redis: 0, keys: 100 },
@@ -81,7 +81,7 @@ describe('a cold start', () => {
   const no = (given: Partial<Parameters<typeof coldStartVerdicts>[0]>): string[] =>
     coldStartVerdicts({ ...good, ...given }).filter((line) => line.includes(': NO ('))
 
-  test('passes when keys and PostgreSQL are asked no more than there are keys', () => {
+  test('passes if the keys service and PostgreSQL are asked at most once per key', () => {
     expect(no({})).toEqual([])
     expect(coldStartVerdicts(good)).toHaveLength(4)
   })
@@ -95,7 +95,7 @@ describe('a cold start', () => {
     expect(no(given)).toContainEqual(expect.stringContaining(question))
   })
 
-  test('fails when it never becomes steady, or late', () => {
+  test('fails if it becomes steady late or never', () => {
     expect(no({ steadySeconds: undefined })).toEqual([expect.stringContaining('steady at most')])
     expect(no({ steadySeconds: 39 })).toEqual([expect.stringContaining('steady at most')])
     expect(no({ steadySeconds: 38 })).toEqual([])
@@ -130,7 +130,7 @@ const resultsOf = (one: string, other: string): Pick<Results, 'parts'> => ({
   parts: { 'hot-keys': part([hotKeys(one), hotKeys(other)]), 'cold-start': part(coldStart([one, other])) },
 })
 
-test('the bench fails for what says NO and for what is dearer, and for nothing else', () => {
+test('the bench fails for a verdict NO and for a part that costs more, and for nothing else', () => {
   expect(failedVerdicts(resultsOf('is it: yes (1)', 'none: NO figures'), [])).toEqual([])
   expect(failedVerdicts(resultsOf('is it: yes (1)', 'is it: NO (2)'), [])).toEqual([
     'cold-start: is it: NO (2)',
@@ -143,7 +143,7 @@ test('the bench fails for what says NO and for what is dearer, and for nothing e
   expect(failedVerdicts({ parts: {} }, movedParts(slow, before))).toEqual([])
 })
 
-test('a gateway is steady when five seconds have seen nine tenths of what it answers at the end', () => {
+test('a gateway is steady once it answers 90 % of its final rate for five seconds', () => {
   const rising = [10, 20, 40, 60, 80, 95, 95, 95, 95, 95, 100, 100, 100, 100, 100, 100, 100, 100, 100, 3]
   expect(steadyOf(rising)).toEqual([100, 9])
   expect(steadyOf([100, 100, 100, 100, 100, 100, 7])).toEqual([100, 5])
@@ -154,7 +154,7 @@ test('a gateway that gets slower and slower is never steady', () => {
   expect(steadyOf([100, 100])[1]).toBeUndefined()
 })
 
-test('a part that only one of the files has is reported, and fails', () => {
+test('a part that only one of the files has is reported, and the bench fails', () => {
   const { alone } = before
   const renamed = { ...before, alone: alone.map((one) => (one.name === 'hash' ? { ...one, name: 'digest' } : one)) }
   expect(failedVerdicts({ parts: {} }, movedParts(before, renamed))).toEqual([

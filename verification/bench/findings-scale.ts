@@ -14,7 +14,7 @@ export interface FindingsScale {
   readonly thousandth: number
   readonly deep: number
   readonly large: number
-  readonly list?: ListResult
+  readonly list: ListResult
 }
 
 const pageSize = 100
@@ -44,7 +44,7 @@ export async function measureFindingsScale(system: System, plan: ScalePlan): Pro
       headers: { authorization: `ApiKey ${key}` },
     })
     const found: unknown = await body.json()
-    if (statusCode !== 200 || !Array.isArray(found)) throw new Error(`no list: ${statusCode}`)
+    if (statusCode !== 200 || !Array.isArray(found)) throw new Error(`the list was answered with ${statusCode}`)
     return { next: /<([^>]+)>; rel="next"/.exec(String(headers['link'] ?? ''))?.[1], length: found.length }
   }
   const time = async (target: string): Promise<number> => {
@@ -53,7 +53,7 @@ export async function measureFindingsScale(system: System, plan: ScalePlan): Pro
       const startedAt = performance.now()
       const { length } = await page(target)
       if (turn >= plan.repeats) times.push(performance.now() - startedAt)
-      if (length !== pageSize) throw new Error(`a page of ${length}`)
+      if (length !== pageSize) throw new Error(`a page has ${length} findings`)
     }
     return median(times)
   }

@@ -42,7 +42,7 @@ let sent = 0
 let failures = 0
 let ended = false
 let isPaused = false
-let allAtRest = (): void => undefined
+let onAllIdle = (): void => undefined
 
 function nextRequest(): string {
   if (job.keys === undefined) return `${head}\r\n`
@@ -56,7 +56,7 @@ function nextNumber(count: number): number {
   return (offset + Math.floor(sent / job.together) * stride) % count
 }
 
-/** Counts bytes instead of parsing: an answer's head once, then its length. */
+/** Parses only the head of each response, and counts the bytes of its body. */
 class Connection {
   readonly #socket: Socket
   #startedAt = 0
@@ -67,8 +67,8 @@ class Connection {
     this.#socket = socket
     socket.setNoDelay(true)
     socket.on('data', (chunk: Buffer) => this.#read(chunk))
-    socket.on('error', () => this.#broke())
-    socket.on('close', () => this.#broke())
+    socket.on('error', () => this.#fail())
+    socket.on('close', () => this.#fail())
   }
 
   send(dueAt: number): void {
@@ -106,12 +106,12 @@ class Connection {
     perSecond[second] = (perSecond[second] ?? 0) + 1
     const dueAt = waiting.shift()
     if (dueAt !== undefined) this.send(dueAt)
-    else if (job.rate !== undefined || isPaused) rest(this)
+    else if (job.rate !== undefined || isPaused) setIdle(this)
     else if (sent < most) this.send(now)
     else if (latencies.length >= most) finish()
   }
 
-  #broke(): void {
+  #fail(): void {
     if (ended) return
     failures += 1
     finish()
@@ -144,7 +144,7 @@ function endInTime(): void {
 function begin(): void {
   if (ended) return
   process.stdout.write('begun\n')
-  countAnew()
+  resetCounts()
   timer = setTimeout(finish, job.seconds * 1000)
 }
 
@@ -153,12 +153,12 @@ function finish(): void {
   ended = true
   clearTimeout(timer)
   for (const connection of connections) connection.end()
-  tell()
+  printResult()
   input.close()
-  allAtRest()
+  onAllIdle()
 }
 
-function tell(): void {
+function printResult(): void {
   const result = {
     requests: latencies.length,
     sent,
@@ -171,15 +171,15 @@ function tell(): void {
   process.stdout.write(`${JSON.stringify(result)}\n`)
 }
 
-function countAnew(): void {
+function resetCounts(): void {
   latencies.length = 0
   perSecond.length = 0
   startedAt = performance.now()
 }
 
-function rest(connection: Connection): void {
+function setIdle(connection: Connection): void {
   idle.push(connection)
-  if (isPaused && idle.length === connections.length) allAtRest()
+  if (isPaused && idle.length === connections.length) onAllIdle()
 }
 
 async function takeTurns(): Promise<void> {
@@ -189,16 +189,16 @@ async function takeTurns(): Promise<void> {
       await openAll()
       idle.push(...connections)
     }
-    countAnew()
+    resetCounts()
     isPaused = false
     for (const connection of idle.splice(0)) connection.send(performance.now())
     await delay(Number(line))
-    const atRest = Promise.withResolvers<void>()
-    allAtRest = atRest.resolve
+    const allIdle = Promise.withResolvers<void>()
+    onAllIdle = allIdle.resolve
     isPaused = true
-    await atRest.promise
+    await allIdle.promise
     if (ended) return
-    tell()
+    printResult()
   }
   ended = true
   for (const connection of connections) connection.end()

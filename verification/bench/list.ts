@@ -20,20 +20,18 @@ export interface ListResult {
   readonly ratio: number
   readonly serviceRatio: number
   readonly jsonRatio: number
-  readonly cpu?: {
-    readonly service: number
-    readonly sqlRows: number
-    readonly sqlJson: number
-    readonly ratio: number
-    readonly jsonRatio: number
-  }
-  readonly busy?: {
-    readonly service: number
-    readonly sqlRows: number
-    readonly sqlJson: number
-    readonly ratio: number
-    readonly jsonRatio: number
-  }
+  /** Processor time; undefined without /proc. */
+  readonly cpu?: WaysCompared
+  /** Several requests at once. */
+  readonly busy: WaysCompared
+}
+
+export interface WaysCompared {
+  readonly service: number
+  readonly sqlRows: number
+  readonly sqlJson: number
+  readonly ratio: number
+  readonly jsonRatio: number
 }
 
 const findingRows = keysetList<'-created_at', { id: string; created_at: string }>({
@@ -168,7 +166,7 @@ async function compareBusy(
     readonly pages: number
     readonly read: typeof findingsOf
   },
-): Promise<NonNullable<ListResult['busy']>> {
+): Promise<WaysCompared> {
   const gateway = system.stack.caller('findings')
   const reader = { tenantId: system.tenant.id, scopes: ['read:findings'] } as const
   const lanes = Array.from({ length: atOnce }, () => ({
@@ -222,7 +220,7 @@ async function inLanes<Lane>(
       while (left > 0) {
         left -= 1
         const found = await ask(lane)
-        if (found < pageSize) throw new Error(`a list of ${found}`)
+        if (found < pageSize) throw new Error(`a list has ${found} findings`)
       }
     }),
   )
@@ -261,7 +259,7 @@ async function findingsOf(client: Client, headers: Readonly<Record<string, strin
     {
       onRequestStart: () => undefined,
       onResponseStart: (_controller, status) => {
-        if (status !== 200) reject(new Error(`no list: ${status}`))
+        if (status !== 200) reject(new Error(`the list was answered with ${status}`))
       },
       onResponseData: (_controller, chunk) => chunks.push(chunk),
       onResponseEnd: () => resolve(Buffer.concat(chunks)),
@@ -303,7 +301,7 @@ async function time(prepare: () => Call, repeats: number): Promise<number> {
     const startedAt = performance.now()
     const found = await call()
     if (turn >= repeats) times.push(performance.now() - startedAt)
-    if (found < pageSize) throw new Error(`a list of ${found}`)
+    if (found < pageSize) throw new Error(`a list has ${found} findings`)
   }
   return median(times)
 }
@@ -325,6 +323,6 @@ async function statementOf(tenantId: string, list: (tx: Tx) => Promise<unknown>)
     .replace(/from findings\.finding (\w+)/, ofTenant('findings.finding'))
     .replace(/from findings\.finding_entity (\w+)/, ofTenant('findings.finding_entity'))
   if (text.split(tenantId).length !== 3)
-    throw new Error('the statement of the list has changed: where does the tenant go?')
+    throw new Error('The statement of the list has changed. Say here where the tenant belongs.')
   return { name: `bench_${sent.name ?? 'list'}`, text, values: [...sent.values] }
 }

@@ -8,7 +8,6 @@ export interface ParallelWrites {
   readonly clients: number
   /** In milliseconds; 0: none. */
   readonly standbyMs: number
-  readonly connections: number
   readonly ofOneTenant: number
   readonly ofManyTenants: number
   readonly ratio: number
@@ -17,7 +16,6 @@ export interface ParallelWrites {
 
 const path = '/api/v1/findings'
 const scopes = ['read:findings', 'write:findings']
-const connections = 24
 const crowd = 48
 
 export async function measureParallelWrites(
@@ -44,7 +42,6 @@ export async function measureParallelWrites(
     return {
       clients,
       standbyMs: delayMs,
-      connections,
       ofOneTenant: round(made.one / rounds / seconds, 1),
       ofManyTenants: round(made.many / rounds / seconds, 1),
       ratio: round(made.one / made.many),

@@ -7,7 +7,7 @@ import type { FindingsScale } from './findings-scale.ts'
 import type { Neighbour } from './neighbour.ts'
 import type { ParallelWrites } from './parallel-writes.ts'
 import type { HotKeys } from './hot-keys.ts'
-import type { ListResult } from './list.ts'
+import type { ListResult, WaysCompared } from './list.ts'
 import type { KeysSpeed } from './keys.ts'
 import type { ManyKeys } from './many-keys.ts'
 import type { Parts } from './parts.ts'
@@ -271,11 +271,9 @@ function printList(list: ListResult): void {
   )
 }
 
-type Share = NonNullable<ListResult['busy']>
-
 function sharesOf(
   way: 'service' | 'sqlRows' | 'sqlJson',
-  ...shares: readonly (Share | undefined)[]
+  ...shares: readonly (WaysCompared | undefined)[]
 ): (number | undefined)[] {
   return shares.flatMap((share) => {
     if (way === 'service') return [share?.service, share?.ratio, share?.jsonRatio]
@@ -289,9 +287,7 @@ function printSync(sync: SyncSpeed): void {
     ['', 'seconds', '÷ COPY'],
     [
       ['COPY into a plain table', sync.copySeconds, 1],
-      ...(sync.storedSeconds === undefined || sync.storedRatio === undefined
-        ? []
-        : [['COPY of what is stored of them, with indexes and checks', sync.storedSeconds, sync.storedRatio] as const]),
+      ['COPY of the stored rows, with indexes and checks', sync.storedSeconds, sync.storedRatio],
       ['first import', sync.firstSeconds, sync.firstRatio],
       ['the same rows again, in another order', sync.unchangedSeconds, sync.unchangedRatio],
       ['one row in a thousand changed', sync.fewChangedSeconds, sync.fewChangedRatio],
@@ -370,7 +366,7 @@ function printScale(scale: FindingsScale): void {
     ],
   )
   console.log(`  filled in ${scale.fillSeconds} s`)
-  if (scale.list !== undefined) printList(scale.list)
+  printList(scale.list)
 }
 
 function printConsole({ firstPaint, nextPaint, manyKeys }: ConsoleSpeed): void {

@@ -277,8 +277,10 @@ async function write(results: Results): Promise<void> {
 }
 
 async function readFormer(file: string): Promise<Results> {
-  const text = await readFile(file, 'utf8').catch(() => exitWithUsage(`${file} cannot be read.`, usage))
-  const former: Results = JSON.parse(text)
+  const former = await readFile(file, 'utf8').then(
+    (text): Results => JSON.parse(text),
+    () => exitWithUsage(`${file} cannot be read.`, usage),
+  )
   if (former.parts.parts !== undefined) return former
   return exitWithUsage(`${file} has no figures of the part "parts". Measure it there first.`, usage)
 }

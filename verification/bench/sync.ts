@@ -13,8 +13,8 @@ export interface SyncSpeed {
   readonly mebibytes: number
   readonly copySeconds: number
   /** COPY without triggers and policies: the lower bound of an import. */
-  readonly storedSeconds?: number
-  readonly storedRatio?: number
+  readonly storedSeconds: number
+  readonly storedRatio: number
   readonly firstSeconds: number
   readonly firstRatio: number
   readonly unchangedSeconds: number

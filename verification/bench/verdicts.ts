@@ -11,8 +11,8 @@ export function boundsOf({ parts }: Pick<Results, 'parts'>): Readonly<Record<str
   const atMost = (question: string, bound: number, found: number | undefined): string[] =>
     found === undefined ? [] : [verdict(`${question}: at most ${bound}`, found <= bound, String(found))]
   const list = (found: ListResult | undefined): string[] => [
-    ...atMost('several at once, service and RLS ÷ the same SQL, rows read by pg', 1.5, found?.busy?.ratio),
-    ...atMost('several at once, service and RLS ÷ the same SQL as JSON', 1.5, found?.busy?.jsonRatio),
+    ...atMost('several at once, service and RLS ÷ the same SQL, rows read by pg', 1.5, found?.busy.ratio),
+    ...atMost('several at once, service and RLS ÷ the same SQL as JSON', 1.5, found?.busy.jsonRatio),
     ...atMost('processor time of service and RLS ÷ the same SQL, rows read by pg', 1.5, found?.cpu?.ratio),
     ...atMost('processor time of service and RLS ÷ the same SQL as JSON', 1.5, found?.cpu?.jsonRatio),
   ]
