@@ -10,7 +10,7 @@ export default class ErrorsReporter {
     const { outputFile } = config
     const report = typeof outputFile === 'string' ? outputFile : outputFile?.json
     if (report === undefined)
-      throw new Error('the errors have their place beside the report: --outputFile.json is missing')
+      throw new Error('Set --outputFile.json, because the errors are written beside the report.')
     this.#path = report.replace(/(?:\.json)?$/, '.errors.json')
   }
 

@@ -17,11 +17,11 @@ interface Programs {
   pathOf(name: Program): string
 }
 
-/** Where the programs of the sources as they are now belong, and whether they are there. */
+/** Returns where the programs of the current sources belong, and whether they exist. */
 export function findPrograms(): Programs
 
 /**
- * Builds the programs if they are not there, in a process of its own, and gives where they are. Several may do so at once.
- * `node` is the Node that builds, by default this one.
+ * Builds missing programs in another process, and returns where they are. Concurrent calls are safe. `node` builds them,
+ * by default this one.
  */
 export function ensurePrograms(node?: string): Programs

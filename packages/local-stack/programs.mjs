@@ -10,7 +10,7 @@ const own = fileURLToPath(import.meta.url)
 const root = join(dirname(own), '..', '..')
 const folder = join(root, '.tools', 'programs')
 const guides = join(root, 'docs', 'guides')
-/** Of which sources the documents are that gateways serve. */
+/** Names the sources of the documents that gateways serve. */
 const documentsStamp = join(root, 'services', 'gateway', 'dist', 'documents', '.built-from')
 
 const programs = {

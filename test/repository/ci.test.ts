@@ -3,7 +3,7 @@ import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeF
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { least, findShortage } from '../../verification/containers/chance.ts'
+import { least, findShortage } from '../../verification/containers/machine-requirements.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 let folder = ''
@@ -209,6 +209,6 @@ describe('a machine is large enough for the container tests', () => {
     ['too few processors', { processors: 1 }, 'there are 1 processors, and 2 are needed'],
     ['too little memory', { memoryBytes: 2 ** 31 }, '2.0 GiB of memory are free, and 4.0 GiB are needed'],
     ['no room', { diskBytes: 2 ** 30 }, / are free, and 8.0 GiB are needed$/],
-    ['a host that takes half', { share: 0.5 }, 'of all processors 50 % could be had, and 60 % are needed'],
+    ['a host that takes half', { share: 0.5 }, "50 % of the processors' time is available, and 60 % are needed"],
   ])('and not with %s', (_what, change, reason) => expect(findShortage({ ...enough, ...change })).toMatch(reason))
 })

@@ -43,12 +43,12 @@ export async function run(
 export async function openEngine(say: (line: string) => void): Promise<Engine | string> {
   const isRoot = process.getuid?.() === 0
   if (!(await answers({})) && !(isRoot && (await has('apt-get')))) {
-    return 'no Docker engine answers, and only root on Debian can be given one'
+    return 'no Docker engine answers, and only root on Debian can install one'
   }
   try {
     await installMissing(say)
   } catch (error) {
-    return `Docker is not installed and could not be: ${error instanceof Error ? lastLine(error.message) : 'unknown'}`
+    return `Docker could not be installed: ${error instanceof Error ? lastLine(error.message) : 'unknown'}`
   }
   const compose = (await succeeds('docker', ['compose', 'version'])) ? ['docker', 'compose'] : ['docker-compose']
   if (await answers({})) return engineOf({}, compose, isRoot)
@@ -56,10 +56,10 @@ export async function openEngine(say: (line: string) => void): Promise<Engine | 
   for (const driver of ['overlay2', 'vfs']) {
     const started = await startDaemon(home, driver)
     if (started === undefined) continue
-    say(`started a Docker engine of our own (${driver}) in ${home}`)
+    say(`started a Docker engine (${driver}) in ${home}`)
     return engineOf(started.env, compose, true, started.stop)
   }
-  return `no Docker engine answers, and our own did not start: ${lastLine(await readLog(home))}`
+  return `no Docker engine answers, and a new one did not start: ${lastLine(await readLog(home))}`
 }
 
 export function engineOf(

@@ -46,7 +46,7 @@ export async function buildImages(engine: Engine, bases: Bases, say: (line: stri
     pgbouncer: 'postern-test-pgbouncer:local',
     store: 'postern-test-store:local',
   }
-  say(given === undefined ? 'building the images' : `taking ${given}`)
+  say(given === undefined ? 'building the images' : `using ${given}`)
   if (given === undefined)
     await build(engine, images.postern, root, 'deploy/Dockerfile', {
       NODE_IMAGE: bases.node,
@@ -77,7 +77,7 @@ async function build(
 
 export async function findBases(engine: Engine, say: (line: string) => void): Promise<Bases | string> {
   return await pullOrMake(engine, say).catch(
-    (error: unknown) => `there is nothing to build images on: ${firstLine(error)}`,
+    (error: unknown) => `the base images are not available: ${firstLine(error)}`,
   )
 }
 
@@ -90,7 +90,7 @@ async function pullOrMake(engine: Engine, say: (line: string) => void): Promise<
     }
     return { ...published, runtime: published.node }
   } catch {
-    say('no image registry can be reached: making base images of Debian packages')
+    say('no image registry can be reached: building base images from Debian packages')
     return await makeBases(engine)
   }
 }

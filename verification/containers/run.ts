@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { measureMachine, findShortage } from './chance.ts'
+import { measureMachine, findShortage } from './machine-requirements.ts'
 import { composeUp } from './compose.ts'
 import { openEngine } from './engine.ts'
 import { buildImages, findBases } from './images.ts'
@@ -21,17 +21,17 @@ const patienceMs = 15 * 60_000
 
 async function inTime<T>(what: string, isBounded: boolean, work: Promise<T>): Promise<T | string> {
   if (!isBounded) return await work
-  const late = `${what} could not be had within ${patienceMs / 60_000} minutes`
+  const late = `${what} not available within ${patienceMs / 60_000} minutes`
   return await Promise.race([work, delay(patienceMs, late, { ref: false })])
 }
 
 async function testContainers(isBounded: boolean, args: readonly string[]): Promise<number> {
   const unfair = isBounded ? findShortage(await measureMachine()) : undefined
   if (unfair !== undefined) return skip(unfair)
-  const engine = await inTime('a Docker engine', isBounded, openEngine(say))
+  const engine = await inTime('a Docker engine was', isBounded, openEngine(say))
   if (typeof engine === 'string') return skip(engine)
   try {
-    const bases = await inTime('images to build on', isBounded, findBases(engine, say))
+    const bases = await inTime('the base images were', isBounded, findBases(engine, say))
     if (typeof bases === 'string') return skip(bases)
     const images = await buildImages(engine, bases, say)
     const installation = await composeUp(engine, images)

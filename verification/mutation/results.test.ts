@@ -46,7 +46,7 @@ describe('the stored result of one file', () => {
     const reason = { file: 'b.ts', original: 'one < two', replacements: ['true'], because: 'it always is' }
     expect(sumOf(kept, [reason])).toEqual({ noticed: 9, timedOut: 1, unnoticed: 2, score: 81.8, unexplained: 1 })
     const rows = tableOf({ authorize: kept }, [reason])
-    expect(rows).toContain('| authorize | 2 | 9 of 11, 1 by never ending | 81.8 % | 1 | 2026-11-22 to 2026-11-24 |')
+    expect(rows).toContain('| authorize | 2 | 9 of 11, 1 by timeout | 81.8 % | 1 | 2026-11-22 to 2026-11-24 |')
     expect(rows).toContain('| api-key | 0 | not run | | | |')
   })
 
@@ -79,7 +79,7 @@ describe('the stored result of one file', () => {
 })
 
 describe('the areas', () => {
-  test('alter files that there are, each in one area, and no test', () => {
+  test('change existing files, each in one area, and no tests', () => {
     const files = areas.flatMap((area) => filesOf(area, root))
     expect(new Set(files).size).toBe(files.length)
     expect(files.filter((file) => file.endsWith('.test.ts'))).toEqual([])
@@ -97,6 +97,6 @@ describe('the areas', () => {
       for (const file of files) expect(() => stateOfTests(area, file, root), file).not.toThrow()
     }
     const mistyped = { tests: ['verification/mutation/*.test.ts', 'verification/mutation/jugde.test.ts'] }
-    expect(() => stateOfTests(mistyped, 'any', root)).toThrow('nothing is called verification/mutation/jugde.test.ts')
+    expect(() => stateOfTests(mistyped, 'any', root)).toThrow('no file matches verification/mutation/jugde.test.ts')
   })
 })

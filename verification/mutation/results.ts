@@ -43,15 +43,15 @@ export function testsOf({ tests, testsOf: few }: Pick<Area, 'tests' | 'testsOf'>
 
 function find(globs: readonly string[], root: string): string[] {
   const found = globs.map((glob) => {
-    const isSpared = glob.startsWith('!')
-    const paths = globSync(isSpared ? glob.slice(1) : glob, { cwd: root })
+    const isExcluded = glob.startsWith('!')
+    const paths = globSync(isExcluded ? glob.slice(1) : glob, { cwd: root })
     // A misspelt name would be skipped silently.
-    if (paths.length === 0) throw new Error(`nothing is called ${glob}`)
-    return { isSpared, paths }
+    if (paths.length === 0) throw new Error(`no file matches ${glob}`)
+    return { isExcluded, paths }
   })
-  const spared = new Set(found.flatMap(({ isSpared, paths }) => (isSpared ? paths : [])))
-  const asked = new Set(found.flatMap(({ isSpared, paths }) => (isSpared ? [] : paths)))
-  return [...asked].filter((path) => !spared.has(path)).toSorted()
+  const excluded = new Set(found.flatMap(({ isExcluded, paths }) => (isExcluded ? paths : [])))
+  const included = new Set(found.flatMap(({ isExcluded, paths }) => (isExcluded ? [] : paths)))
+  return [...included].filter((path) => !excluded.has(path)).toSorted()
 }
 
 export function sourceOf(root: string, ...paths: readonly string[]): string {
@@ -129,7 +129,7 @@ export function tableOf(results: Results, reasons: readonly Reason[]): string[] 
     const cells = [
       name,
       Object.keys(kept).length,
-      `${noticed} of ${noticed + unnoticed}, ${timedOut} by never ending`,
+      `${noticed} of ${noticed + unnoticed}, ${timedOut} by timeout`,
       `${score} %`,
       unexplained,
       [...new Set([dates.at(0), dates.at(-1)])].join(' to '),

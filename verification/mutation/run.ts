@@ -57,7 +57,7 @@ async function mutate(area: Area, file: string): Promise<Mutant[]> {
   const source = await readFile(join(root, file), 'utf8')
   return results.map(({ location, mutatorName, replacement, status, statusReason }) => {
     const original = cut(source, location)
-    const isTimeOut = status === 'Killed' && gaveUp.test(statusReason ?? '')
+    const isTimeOut = status === 'Killed' && timedOutPattern.test(statusReason ?? '')
     return {
       file,
       line: location.start.line,
@@ -69,13 +69,13 @@ async function mutate(area: Area, file: string): Promise<Mutant[]> {
   })
 }
 
-const worthALook: Readonly<Record<string, string>> = {
-  Timeout: 'never ended',
+const remarkable: Readonly<Record<string, string>> = {
+  Timeout: 'timed out',
   RuntimeError: 'failed before or after the tests',
 }
 
 /** Vitest's message for a timed-out test, which proves no more than StrykerJS's own limit. */
-const gaveUp = /^(?:Test|Hook) timed out in \d+ms/
+const timedOutPattern = /^(?:Test|Hook) timed out in \d+ms/
 
 interface Place {
   readonly line: number
@@ -95,12 +95,12 @@ function print(name: string, { noticed, timedOut, unnoticed, score, survivors, i
     const { file, line, original, replacement, status, mutator } = mutant
     process.stdout.write(
       `${file}:${line} ${status} ${mutator}: ${JSON.stringify(original)} -> ${JSON.stringify(replacement)}\n` +
-        `  ${because ?? 'NO REASON GIVEN'}\n`,
+        `  ${because ?? 'NO REASON'}\n`,
     )
   }
-  for (const { file, original } of idle) process.stdout.write(`a reason for nothing: ${file} ${original}\n`)
+  for (const { file, original } of idle) process.stdout.write(`unused reason: ${file} ${original}\n`)
   process.stdout.write(
-    `mutation: ${name}: ${noticed} of ${noticed + unnoticed} noticed (${timedOut} by never ending), ` +
+    `mutation: ${name}: ${noticed} of ${noticed + unnoticed} noticed (${timedOut} by timeout), ` +
       `score ${score} %, ` +
       `${survivors.filter(({ because }) => because === undefined).length} survivors without a reason, ` +
       `${minutes.toFixed(1)} minutes\n`,
@@ -145,7 +145,7 @@ for (const area of asked) {
     const verdict = judge(mutants, reasons)
     verdicts.push(verdict)
     for (const { status, line, original, replacement } of mutants) {
-      const what = worthALook[status]
+      const what = remarkable[status]
       if (what === undefined) continue
       process.stdout.write(`${file}:${line} ${what}: ${JSON.stringify(original)} -> ${JSON.stringify(replacement)}\n`)
     }

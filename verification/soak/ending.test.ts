@@ -6,11 +6,11 @@ const well: Seen = { missing: [], verdicts: ['flat', 'flat'], faults: 0, refused
 const codeOf = (other: Partial<Seen>): number => endingOf({ ...well, ...other }).exitCode
 
 describe('a soak', () => {
-  test('ends with 0 when all is flat and nothing was wrong', () => {
+  test('ends with 0 if all figures are flat and no answer was wrong', () => {
     expect(endingOf(well)).toEqual({ exitCode: 0, text: '2 of 2 figures flat', isJudged: true })
   })
 
-  test('ends with 1 for what is wrong', () => {
+  test('ends with 1 if a figure rises or is missing, or an answer was wrong', () => {
     expect(codeOf({ verdicts: ['flat', 'rises'] })).toBe(1)
     expect(codeOf({ verdicts: ['flat', 'unread'] })).toBe(1)
     expect(codeOf({ faults: 1 })).toBe(1)
@@ -23,7 +23,7 @@ describe('a soak', () => {
     expect(codeOf({ verdicts: [undefined, undefined], faults: 1 })).toBe(1)
   })
 
-  test('ends with 2 when it cannot tell: too much noise, too short, or nothing looked at', () => {
+  test('ends with 2 if it cannot tell: too much noise, too short, or no figures', () => {
     expect(codeOf({ verdicts: ['flat', 'unclear'] })).toBe(2)
     expect(endingOf({ ...well, verdicts: [undefined, undefined] })).toEqual({
       exitCode: 2,
@@ -36,7 +36,7 @@ describe('a soak', () => {
 
 const series = (part: string, ...kinds: Series['kind'][]): Series[] => kinds.map((kind) => ({ part, kind, points: [] }))
 
-test('a figure that was never noted is named', () => {
+test('a figure that was never recorded is named', () => {
   const all = [
     ...series('keys', 'heap after collection', 'resident memory after collection', 'file descriptors'),
     ...series('PostgreSQL', 'connections', 'memory of sessions'),

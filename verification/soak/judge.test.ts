@@ -40,7 +40,7 @@ const verdicts = (more: (minute: number) => number) =>
   new Set(seeds.map((seed) => judge(minutesOf(seed, more), boundPerHour).verdict))
 
 describe('the judge of the soak', () => {
-  test('sees a leak of one and a half times the bound, among garbage and peaks', () => {
+  test('detects a leak of one and a half times the bound among garbage and peaks', () => {
     expect(verdicts((minute) => (1.5 * boundPerHour * minute) / 60)).toEqual(new Set(['rises']))
     const found = seeds.map(
       (seed) =>
@@ -53,24 +53,24 @@ describe('the judge of the soak', () => {
     expect(median(found)).toBeLessThan(70)
   })
 
-  test('sees what begins to leak in the last third, and what goes up in one step', () => {
+  test('detects a leak that begins in the last third, and a single step', () => {
     expect(verdicts((minute) => Math.max(0, minute - 14) * 4)).toEqual(new Set(['rises']))
     expect(verdicts((minute) => (minute < 13 ? 0 : 20))).toEqual(new Set(['rises']))
   })
 
-  test('takes garbage, peaks and what falls for flat', () => {
+  test('reports garbage, peaks and falling values as flat', () => {
     expect(verdicts(() => 0)).toEqual(new Set(['flat']))
     expect(verdicts((minute) => -minute)).toEqual(new Set(['flat']))
   })
 
-  test('sees one descriptor more in a thousand requests, at ten requests a second', () => {
+  test('detects one more descriptor in a thousand requests, at ten requests a second', () => {
     const steady = times.map((at, index) => ({ at, value: 40 + (index % 3) }))
     const leaking = steady.map(({ at, value }, index) => ({ at, value: value + Math.floor((index * 100) / 1000) }))
     expect(judge(leaking, 12)).toMatchObject({ verdict: 'rises' })
     expect(judge(steady, 12)).toMatchObject({ verdict: 'flat', early: 41, late: 41 })
   })
 
-  test('of what may not rise at all sees a single one', () => {
+  test('detects a single rise of a figure with a bound of 0', () => {
     expect(
       judge(
         times.map((at, index) => ({ at, value: index < 60 ? 0 : 1 })),
@@ -85,7 +85,7 @@ describe('the judge of the soak', () => {
     ).toBe('flat')
   })
 
-  test('does not say flat of what jumps so much that the bound is lost in it', () => {
+  test('reports "unclear" if noise could hide a rise as large as the bound', () => {
     const random = numbers(7)
     const points = times.map((at) => ({ at, value: 100 * random() }))
     expect(judge(points, 20).verdict).toBe('unclear')
@@ -93,7 +93,7 @@ describe('the judge of the soak', () => {
   })
 })
 
-test('what could not be read, once or ever, is not flat, and neither is what was looked at too seldom', () => {
+test('a figure that was not read, even once, or was sampled too seldom is not flat', () => {
   const flat = times.map((at) => ({ at, value: 40 }))
   for (const bound of [0, 12]) {
     expect(judge(flat, bound).verdict).toBe('flat')
@@ -110,7 +110,7 @@ test('what could not be read, once or ever, is not flat, and neither is what was
   }
 })
 
-describe('of figures that follow peaks of the load', () => {
+describe('for figures that follow peaks of the load', () => {
   /** A look every five seconds at a process with 45 to 50 descriptors, and up to a hundred more in two of three looks. */
   const looks = Array.from({ length: 15 * 12 + 1 }, (_none, index) => 21 * minuteMs + index * 5000)
   const descriptors = (seed: number, more: (minute: number) => number): Point[] => {
@@ -121,7 +121,7 @@ describe('of figures that follow peaks of the load', () => {
     })
   }
 
-  test('the least of each minute tells a leak from peaks, among which the looks themselves tell nothing', () => {
+  test('the lowest value of each minute shows a leak that single samples do not show', () => {
     const few = seeds.slice(0, 10)
     const steady = few.map((seed) => descriptors(seed, () => 0))
     expect(new Set(steady.map((points) => judge(leastOfEachMinute(points), 12).verdict))).toEqual(new Set(['flat']))

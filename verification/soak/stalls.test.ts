@@ -27,7 +27,7 @@ test('a 503 within three seconds of a stall is tolerated, and elsewhere it is a 
   }
 })
 
-test('nothing else is excused by a stall', () => {
+test('a stall excuses no other failure', () => {
   for (const given of [
     { status: 500, code: 'internal_error' },
     { status: 502, code: 'bad_gateway' },
@@ -39,7 +39,7 @@ test('nothing else is excused by a stall', () => {
   }
 })
 
-test('a machine that stalls so much that it could show nothing is a fault', () => {
+test('too many stalls are a fault, because the run could show nothing', () => {
   const many = Array.from({ length: 6 }, () => failed())
   expect(excuseStalls(many.slice(1), [stall], 1000).faults).toEqual([])
   expect(excuseStalls(many, [stall], 1000).faults).toEqual([expect.stringContaining('6 answers of 503')])
@@ -60,23 +60,23 @@ function stallsOf(looks: readonly { readonly idle: number; readonly stolen: numb
 const times = <T>(count: number, one: T): T[] => Array.from({ length: count }, () => one)
 const calm = { idle: 20, stolen: 5 }
 
-test('what the host takes for a second, while no processor has a break, is a stall', () => {
+test('a second in which the host takes time and no processor is idle is a stall', () => {
   const starved = { idle: 1, stolen: 20 }
   expect(stallsOf([calm, ...times(4, starved), calm])).toEqual([{ from: 250, to: 1250 }])
   expect(stallsOf([calm, ...times(3, starved), calm])).toEqual([])
 })
 
-test('a load that takes all there is makes none, and a host that leaves a break makes none', () => {
+test('a load that uses all processors is no stall, and neither is a host that leaves idle time', () => {
   expect(stallsOf([calm, ...times(40, { idle: 0, stolen: 15 }), calm])).toEqual([])
   expect(stallsOf([calm, ...times(40, { idle: 3, stolen: 40 }), calm])).toEqual([])
 })
 
-test('a look that comes half a second late is a stall', () => {
+test('a sample that is half a second late is a stall', () => {
   expect(stallsOf([calm, { ...calm, lateMs: 499 }, calm])).toEqual([])
   expect(stallsOf([calm, { ...calm, lateMs: 500 }, calm])).toEqual([{ from: 250, to: 1000 }])
 })
 
-test('the probe sees that it stood still, on the clock of who asks', async () => {
+test('the probe reports that it was stopped, by the clock of its parent', async () => {
   const watch = await watchStalls()
   try {
     const seen = watch.next()

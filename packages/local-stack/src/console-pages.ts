@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, globSync } from 'node:fs'
+import { globSync } from 'node:fs'
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -14,7 +14,6 @@ const notSources = ['**/node_modules', '**/dist', '**/*.tsbuildinfo']
 
 /** Concurrent calls are safe. */
 export async function buildConsolePages(log: (line: string) => void = () => undefined): Promise<void> {
-  if (!existsSync(join(folder, 'index.html'))) return
   const state = await sourceState()
   if (await isBuiltFrom(state)) return
   log('building the console’s pages (once, and after a change of them)')

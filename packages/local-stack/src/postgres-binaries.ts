@@ -45,5 +45,5 @@ async function readVersion(root: string): Promise<string> {
   if (typeof manifest === 'object' && manifest !== null && 'version' in manifest) {
     if (typeof manifest.version === 'string' && /^[0-9A-Za-z.-]+$/.test(manifest.version)) return manifest.version
   }
-  throw new Error(`${root} holds no usable package.json: remove node_modules and install again`)
+  throw new Error(`${root} has no usable package.json. Remove node_modules and install again.`)
 }

@@ -154,7 +154,7 @@ export async function waitUntilReady(
     while (!(await isReady())) {
       if (!process.running) {
         const exit = await process.exited
-        throw await startFailure(process, `ended at its start (${exit.signal ?? `exit code ${exit.code}`})`)
+        throw await startFailure(process, `ended during its start (${exit.signal ?? `exit code ${exit.code}`})`)
       }
       if (performance.now() > deadline)
         throw await startFailure(process, `did not become ready in ${timeoutMs / 1000} s`)

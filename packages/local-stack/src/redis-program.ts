@@ -122,7 +122,7 @@ async function unpackPackage(installFolder: string): Promise<string> {
   const command = await findUnpacked(installFolder)
   if (command !== undefined) return command
   await rm(installFolder, { recursive: true, force: true })
-  throw new Error('no server was in it')
+  throw new Error('the package does not contain a server')
 }
 
 async function listNeededPackages(apt: readonly string[]): Promise<string[]> {

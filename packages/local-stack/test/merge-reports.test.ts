@@ -31,7 +31,7 @@ describe('the reports of two runs of tests', () => {
     [true, true],
     [true, false],
     [false, true],
-  ])('are merged into one, which passed if both passed: %s, %s', (first, second) => {
+  ])('are merged into one that succeeded only if both did: %s, %s', (first, second) => {
     write('all.json', report('a', first))
     write('late.json', report('b', second))
     merge()
@@ -45,7 +45,7 @@ describe('the reports of two runs of tests', () => {
     expect(read('all.errors.json')).toEqual([])
   })
 
-  test('contain the errors outside of tests of both', () => {
+  test('keep the errors outside of tests of both', () => {
     for (const name of ['all', 'late']) {
       write(`${name}.json`, report(name, true))
       write(`${name}.errors.json`, [{ text: name }])

@@ -59,7 +59,7 @@ describe('PostgreSQL in a folder that is closed to other users, once it runs,', 
   })
   afterAll(async () => await end())
 
-  test('refuses a wrong password', async () => {
+  test('rejects a wrong password', async () => {
     const url = new URL(postgres.superuserUrl('postgres'))
     url.password = 'not-the-password'
     const client = new Client({ connectionString: url.href })
@@ -148,11 +148,11 @@ describe('PostgreSQL in a folder that is closed to other users', () => {
   })
 })
 
-test('PostgreSQL on a port that another one has taken ends with the reason, and not with a wrong password', async () => {
+test('PostgreSQL on a port of another PostgreSQL ends with the reason, and not with a wrong password', async () => {
   const first = await start(await makeClosedHome(), 'the-password-of-one')
   const home = await makeClosedHome()
   await expect(
     startPostgres({ home, port: first.port, password: 'the-password-of-another', durable: false }),
-  ).rejects.toThrow(/ended at its start[^]*Address already in use/)
+  ).rejects.toThrow(/ended during its start[^]*Address already in use/)
   await rm(await realpath(join(home, 'postgres')), { recursive: true })
 })

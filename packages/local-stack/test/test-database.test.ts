@@ -7,7 +7,7 @@ import { createTestDatabase, randomRing } from '../src/testing/index.ts'
 const limits = { maxConnections: 1, connectTimeoutMs: 5_000, queryTimeoutMs: 5_000, applicationName: 'test' }
 
 describe('a test database', () => {
-  test('believes assertions of its own ring and of no other', async () => {
+  test('accepts assertions of its own ring and of no other', async () => {
     const database = await createTestDatabase()
     const db = openTenantDb({ connectionString: database.url('findings'), ...limits })
     const tenant = randomUUID()

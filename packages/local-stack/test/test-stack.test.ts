@@ -19,7 +19,7 @@ describe('a test stack', { timeout: 120_000 }, () => {
 
   afterAll(async () => await stack.stop())
 
-  test('has gateways that accept a key made a moment ago, and refuse one without the scope', async () => {
+  test('has gateways that accept a new key, and reject one without the scope', async () => {
     const tenant = await stack.createTenant()
     const reader = await stack.createKey(tenant, { scopes: ['read:findings'] })
     const writer = await stack.createKey(tenant, { scopes: ['write:findings'] })

@@ -52,7 +52,7 @@ export function createDevelopmentProvider(options: DevelopmentProviderOptions): 
     const person = people.find(({ id }) => id === chosen)
     const result =
       person === undefined
-        ? { error: 'access_denied', error_description: 'nobody was chosen' }
+        ? { error: 'access_denied', error_description: 'no person was chosen' }
         : { login: { accountId: person.id } }
     await provider.interactionFinished(request, response, result, { mergeWithLastSubmission: false })
   }

@@ -6,7 +6,7 @@ const keyPattern = /postern_[0-9A-Za-z]{49}/
 
 /** Throws if a log line contains an API key. Services in a test's process use it for each line. */
 export function assertNoKeyInLine(line: string): void {
-  if (keyPattern.test(line)) throw new Error('a line of the log holds an API key')
+  if (keyPattern.test(line)) throw new Error('a line of the log contains an API key')
 }
 
 /**
@@ -20,6 +20,6 @@ export async function assertNoKeyIn(folder: string): Promise<void> {
     const path = join(entry.parentPath, entry.name)
     const lines = (await readFile(path, 'utf8')).split('\n')
     const line = lines.findIndex((text) => keyPattern.test(text))
-    if (line !== -1) throw new Error(`${path} holds an API key in line ${line + 1}`)
+    if (line !== -1) throw new Error(`${path} contains an API key in line ${line + 1}`)
   }
 }

@@ -3,12 +3,12 @@ import { statfs } from 'node:fs/promises'
 import { Worker } from 'node:worker_threads'
 import { readTimes } from './machine.ts'
 
-/** On a smaller machine, requests fail because of it. */
+/** On a smaller or slower machine, requests fail because of it. */
 export const least = {
   processors: 2,
   memoryBytes: 4 * 1024 ** 3,
   diskBytes: 8 * 1024 ** 3,
-  /** With less, requests fail because of the machine. */
+  /** Of the processors' time. */
   share: 0.6,
 } as const
 
@@ -30,7 +30,7 @@ export function findShortage({ processors, memoryBytes, diskBytes, share }: Mach
     return `${gibibytes(diskBytes)} of ${tmpdir()} are free, and ${gibibytes(least.diskBytes)} are needed`
   }
   if (share < least.share) {
-    return `of all processors ${Math.round(share * 100)} % could be had, and ${Math.round(least.share * 100)} % are needed`
+    return `${Math.round(share * 100)} % of the processors' time is available, and ${Math.round(least.share * 100)} % are needed`
   }
   return undefined
 }
