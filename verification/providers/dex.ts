@@ -2,14 +2,13 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestBrowser, type TestStack, findFreePort } from '@postern/local-stack/testing'
 import { request } from 'undici'
-import { type FillIn, askApi, checkEverybody, findSession, people, personOf, signIn, signOut } from './people.ts'
+import { type FillIn, askApi, checkEverybody, checkSignOut, findSession, people, personOf, signIn } from './people.ts'
 import { launch, run, waitFor } from './programs.ts'
 import type { Part } from './run.ts'
-import { startInstallation } from './stack.ts'
+import { clientId, startInstallation, writeMapping } from './stack.ts'
 
 /** Dex 2.45.1. Its tags are not versions of a Go module. */
 const version = 'v0.0.0-20260303133905-11d2eeb52b42'
-const clientId = 'postern-console'
 const secret = 'a-secret-of-the-console'
 const password = 'password-of-dex'
 const passwordHash = '$2b$10$abcdefghijklmnopqrstuuGlPkWGclPFIUsYXis/Zqq6aPDyM3UBm'
@@ -24,7 +23,7 @@ export async function checkDex(part: Part): Promise<string | undefined> {
   const { hasSessions } = program
   const port = await findFreePort()
   const issuer = `http://127.0.0.1:${port}/dex`
-  const installation = await startInstallation(await writeMapping(folder, issuer))
+  const installation = await startInstallation(await writeMapping(folder, secret, mappingOf(issuer)))
   part.atEnd(installation.stop)
   const { stack, ids } = installation
   const config = join(folder, 'dex.json')
@@ -44,28 +43,20 @@ export async function checkDex(part: Part): Promise<string | undefined> {
 
   await checkEverybody(stack, ids, fillIn, report)
   await checkRenewal(stack, part)
-  await checkSignOut(stack, issuer, part)
+  await checkSignOut(stack, fillIn, report, ({ url, text }) => url.startsWith(issuer) && text.includes('password'))
   if (hasSessions) await checkBackChannel(stack, issuer, part)
   else process.stdout.write('dex: SKIPPED back-channel logout: this release of Dex has none\n')
   return undefined
 }
 
-async function writeMapping(folder: string, issuer: string): Promise<string> {
-  const secretFile = join(folder, 'client-secret')
-  await writeFile(secretFile, secret)
-  const file = join(folder, 'sign-in.json')
-  const provider = {
-    name: 'Staff',
+function mappingOf(issuer: string): object {
+  return {
     issuer,
-    client_id: clientId,
-    client_secret_file: secretFile,
     read: 'id_token',
     scope: 'openid profile email groups offline_access',
     tenant: { from: ['/groups'], map: { 'harbourline-audit': 'harbourline', 'korvex-audit': 'korvex' } },
     roles: { from: ['/groups'], map: { 'audit-admins': 'admin', 'audit-leads': 'auditor', 'audit-viewers': 'viewer' } },
   }
-  await writeFile(file, JSON.stringify({ providers: [provider] }))
-  return file
 }
 
 const groupOf = { admin: 'audit-admins', auditor: 'audit-leads', viewer: 'audit-viewers' } as const
@@ -129,19 +120,6 @@ async function checkRenewal(stack: TestStack, { report }: Part): Promise<void> {
   report.check('gives a refresh token for offline_access', ends > 3_600_000, `${Math.round(ends / 60_000)} minutes`)
   const later = await waitFor(async () => (await askApi(stack, browser)) !== 200, 35_000, 1000)
   report.check('a session outlives its ID token', later === undefined)
-}
-
-async function checkSignOut(stack: TestStack, issuer: string, { report }: Part): Promise<void> {
-  const browser = await signIn(stack, personOf('harbourline-viewer'), fillIn)
-  const end = await signOut(stack, browser)
-  report.check(
-    'sign-out at the provider leads back to the console without a question',
-    end.url === `${stack.consoleUrl}/` && end.status === 200,
-    end.url.split('?')[0] ?? '',
-  )
-  report.check('the session has ended', (await findSession(stack, browser)) === undefined)
-  const next = await browser.visit(`${stack.consoleUrl}/auth/login`)
-  report.check('the next sign-in needs the password', next.url.startsWith(issuer) && next.text.includes('password'))
 }
 
 async function checkBackChannel(stack: TestStack, issuer: string, { report }: Part): Promise<void> {

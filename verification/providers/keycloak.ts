@@ -1,4 +1,3 @@
-import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { findFreePort, type TestBrowser, type TestStack } from '@postern/local-stack/testing'
 import { request } from 'undici'
@@ -7,21 +6,20 @@ import {
   type FillIn,
   askApi,
   checkEverybody,
+  checkSignOut,
   findSession,
   password,
   people,
   personOf,
   signIn,
-  signOut,
   tenants,
 } from './people.ts'
 import { launch, run, waitFor } from './programs.ts'
 import type { Part } from './run.ts'
-import { type Installation, startInstallation } from './stack.ts'
+import { type Installation, clientId, startInstallation, writeMapping } from './stack.ts'
 
 const version = '26.7.3'
 const realm = 'bank'
-const clientId = 'postern-console'
 const secret = 'a-secret-of-the-console'
 const downloadMs = 600_000
 /** The first start builds the server: a minute on an idle machine. */
@@ -47,7 +45,7 @@ export async function checkKeycloak(part: Part): Promise<string | undefined> {
   const keycloak = await openKeycloak(part)
   if (typeof keycloak === 'string') return keycloak
   const issuer = `${keycloak.url}/realms/${realm}`
-  const installation = await startInstallation(await writeMapping(part.folder, issuer))
+  const installation = await startInstallation(await writeMapping(part.folder, secret, mappingOf(issuer)))
   part.atEnd(installation.stop)
   const { stack, ids } = installation
   const userIds = await setUp(keycloak, installation)
@@ -55,27 +53,19 @@ export async function checkKeycloak(part: Part): Promise<string | undefined> {
 
   await checkEverybody(stack, ids, fillIn, report)
   await checkRenewal(keycloak, stack, part)
-  await checkSignOut(stack, part)
+  await checkSignOut(stack, fillIn, report, ({ text }) => text.includes('kc-form-login'))
   await checkBackChannel(keycloak, stack, userIds, part)
   await checkRotation(keycloak, stack, userIds, part)
   return undefined
 }
 
-async function writeMapping(folder: string, issuer: string): Promise<string> {
-  const secretFile = join(folder, 'client-secret')
-  await writeFile(secretFile, secret)
-  const file = join(folder, 'sign-in.json')
-  const provider = {
-    name: 'Staff',
+function mappingOf(issuer: string): object {
+  return {
     issuer,
-    client_id: clientId,
-    client_secret_file: secretFile,
     scope: 'openid profile email organization',
     tenant: { from: ['/organization'] },
     roles: { from: ['/resource_access/postern-console/roles'] },
   }
-  await writeFile(file, JSON.stringify({ providers: [provider] }))
-  return file
 }
 
 /** One page asks for the name, the next one for the password. */
@@ -171,19 +161,6 @@ async function checkRenewal(keycloak: Keycloak, stack: TestStack, { report }: Pa
   const later = await waitFor(async () => (await askApi(stack, browser)) !== 200, accessTokenSeconds * 2000, 1000)
   report.check('a session outlives its access token', later === undefined)
   await keycloak.call('PUT', `/admin/realms/${realm}`, { accessTokenLifespan: 300 })
-}
-
-async function checkSignOut(stack: TestStack, { report }: Part): Promise<void> {
-  const browser = await signIn(stack, personOf('harbourline-viewer'), fillIn)
-  const end = await signOut(stack, browser)
-  report.check(
-    'sign-out at the provider leads back to the console without a question',
-    end.url === `${stack.consoleUrl}/` && end.status === 200,
-    end.url.split('?')[0] ?? '',
-  )
-  report.check('the session has ended', (await findSession(stack, browser)) === undefined)
-  const next = await browser.visit(`${stack.consoleUrl}/auth/login`)
-  report.check('the next sign-in needs the password', next.text.includes('kc-form-login'))
 }
 
 /** The provider ends one sign-in, then all of a person. */

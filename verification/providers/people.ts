@@ -81,7 +81,26 @@ export async function checkEverybody(
   }
 }
 
-export async function signOut(stack: TestStack, browser: TestBrowser): Promise<PageAnswer> {
+/** `asksForPassword` recognizes the provider's page. */
+export async function checkSignOut(
+  stack: TestStack,
+  fillIn: FillIn,
+  report: Report,
+  asksForPassword: (page: PageAnswer) => boolean,
+): Promise<void> {
+  const browser = await signIn(stack, personOf('harbourline-viewer'), fillIn)
+  const end = await signOut(stack, browser)
+  report.check(
+    'sign-out at the provider leads back to the console without a question',
+    end.url === `${stack.consoleUrl}/` && end.status === 200,
+    end.url.split('?')[0] ?? '',
+  )
+  report.check('the session has ended', (await findSession(stack, browser)) === undefined)
+  const next = await browser.visit(`${stack.consoleUrl}/auth/login`)
+  report.check('the next sign-in needs the password', asksForPassword(next))
+}
+
+async function signOut(stack: TestStack, browser: TestBrowser): Promise<PageAnswer> {
   const session = await findSession(stack, browser)
   const answer = await browser.send(`${stack.consoleUrl}/auth/logout`, {
     method: 'POST',

@@ -1,6 +1,9 @@
-import { readFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { type TestStack, startTestCluster, startTestStack } from '@postern/local-stack/testing'
 import { tenants } from './people.ts'
+
+export const clientId = 'postern-console'
 
 export interface Installation {
   readonly stack: TestStack
@@ -31,4 +34,14 @@ export async function startInstallation(mappingFile?: string): Promise<Installat
     await cluster.stop()
     throw error
   }
+}
+
+/** Writes the secret of the console and a mapping file with this provider, and returns the path of the file. */
+export async function writeMapping(folder: string, secret: string, provider: object): Promise<string> {
+  const secretFile = join(folder, 'client-secret')
+  await writeFile(secretFile, secret)
+  const file = join(folder, 'sign-in.json')
+  const whole = { name: 'Staff', client_id: clientId, client_secret_file: secretFile, ...provider }
+  await writeFile(file, JSON.stringify({ providers: [whole] }))
+  return file
 }
