@@ -13,6 +13,7 @@ import {
 import type { BlobStore } from './blob/blob-store.ts'
 import { openStores } from './blob/open-stores.ts'
 import { reportFailures } from './blob/report-failures.ts'
+import { storeFullProblem } from './blob/store-full.ts'
 import type { PartialStore } from './blob/partial-store.ts'
 import type { Config } from './config.ts'
 import { type ReceiptSigner, openReceiptSigner } from './receipt/sign.ts'
@@ -22,7 +23,6 @@ import { watchStore } from './store-readiness.ts'
 import { sweepRegularly } from './sweep/sweep.ts'
 import { type Universe, openUniverse } from './test-procedure/universe.ts'
 import { type BackgroundCleanup, openBackgroundCleanup } from './upload/background-cleanup.ts'
-import { storeFull } from './upload/refusal.ts'
 import { recordFailure } from './upload/store.ts'
 
 export interface Deps {
@@ -100,7 +100,7 @@ export async function openDeps(
 
 function rethrowAsProblem(error: unknown): never {
   const { kind } = sqlError(error)
-  if (recordFailure(error) === 'storage_full') throw storeFull(error)
+  if (recordFailure(error) === 'storage_full') throw storeFullProblem(error)
   if (kind === 'unavailable' || kind === 'timeout' || kind === 'serialization') {
     throw problem('service_unavailable', { detail: 'Try again in a moment.', retryAfterSeconds: 5, cause: error })
   }

@@ -285,10 +285,3 @@ export function isMissing(error: unknown): boolean {
 export function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined
 }
-
-const fullStoreCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
-
-/** Whether an error means a full disk, an exhausted quota or the file size limit. */
-export function isStoreFull(error: unknown): boolean {
-  return fullStoreCodes.has(codeOf(error))
-}

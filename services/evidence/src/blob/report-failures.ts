@@ -2,12 +2,12 @@ import { ProblemError, problem } from '@postern/service-kit'
 import { type BlobStore, type IncomingBlob, codeOf } from './blob-store.ts'
 import type { Stores } from './open-stores.ts'
 import type { PartialStore, PartialWriter } from './partial-store.ts'
+import { storeFullProblem } from './store-full.ts'
 
-/** Not EFBIG, which is the limit of one file. */
-const fullCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'insufficient_storage'])
+const fullCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 const brokenCodes: ReadonlySet<unknown> = new Set(['EROFS', 'EIO'])
 
-/** Wraps the stores so that failures to write are reported, and broken or read-only volumes are 503. */
+/** Wraps the stores so that failures to write are reported, full volumes are 507, and broken or read-only ones 503. */
 export function reportFailures({ blobs, partials, close }: Stores, onFailure: (error: unknown) => void): Stores {
   const reporting = async <T>(work: Promise<T>): Promise<T> => {
     try {
@@ -22,10 +22,16 @@ export function reportFailures({ blobs, partials, close }: Stores, onFailure: (e
 type Reporting = <T>(work: Promise<T>) => Promise<T>
 
 function reportFailure(error: unknown, onFailure: (error: unknown) => void): unknown {
+  if (error instanceof ProblemError) {
+    if (error.code === 'insufficient_storage') onFailure(error)
+    return error
+  }
   const code = codeOf(error)
-  if (fullCodes.has(code)) onFailure(error)
-  if (!brokenCodes.has(code) || error instanceof ProblemError) return error
-  onFailure(error)
+  const isFull = fullCodes.has(code)
+  if (!isFull && !brokenCodes.has(code)) return error
+  // EFBIG is the limit of one file.
+  if (code !== 'EFBIG') onFailure(error)
+  if (isFull) return storeFullProblem(error)
   return problem('service_unavailable', {
     detail: 'The evidence store does not accept files at the moment. There is no receipt; send the file again later.',
     retryAfterSeconds: 30,
@@ -54,6 +60,7 @@ function reportPartials(partials: PartialStore, reporting: Reporting): PartialSt
   return {
     ...partials,
     append: async (tenantId, id, turn) => reportWriter(await reporting(partials.append(tenantId, id, turn)), reporting),
+    seal: async (tenantId, id, turn) => await reporting(partials.seal(tenantId, id, turn)),
   }
 }
 

@@ -25,6 +25,7 @@ import {
 import { problem } from '@postern/service-kit'
 import { z } from 'zod'
 import type { S3Config } from '../store-config.ts'
+import { storeFullProblem } from './store-full.ts'
 
 export interface S3Objects {
   put(key: string, bytes: Uint8Array): Promise<SentObject>
@@ -249,12 +250,7 @@ function unavailable(cause: unknown): Error {
   const isFull =
     cause instanceof S3ServiceException && (cause.$metadata.httpStatusCode === 507 || fullStoreNames.has(cause.name))
   return isFull
-    ? problem('insufficient_storage', {
-        detail:
-          'The evidence store is full. There is no receipt; send the file again later, or resume a resumable upload at the offset that HEAD returns.',
-        retryAfterSeconds: 300,
-        cause,
-      })
+    ? storeFullProblem(cause)
     : problem('service_unavailable', {
         detail: 'The evidence store is not available. There is no receipt; try again in a moment.',
         retryAfterSeconds: 5,

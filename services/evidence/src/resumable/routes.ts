@@ -19,13 +19,11 @@ import {
   problem,
 } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
-import { isStoreFull } from '../blob/blob-store.ts'
 import type { Config } from '../config.ts'
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
 import { type LocateInput, requireTestProcedures } from '../test-procedure/check.ts'
 import { actorOf } from '../actor.ts'
-import { storeFull } from '../upload/refusal.ts'
 import {
   assertQuota,
   transferReservation,
@@ -158,7 +156,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
       })
     } catch (error) {
       void discardRest(raw.body)
-      throw isStoreFull(error) ? storeFull(error) : error
+      throw error
     }
   })
 

@@ -16,11 +16,11 @@ import {
   parseJsonBody,
   problem,
 } from '@postern/service-kit'
-import { type BlobStore, type IncomingBlob, type PendingBlob, isStoreFull } from '../blob/blob-store.ts'
+import { type BlobStore, type IncomingBlob, type PendingBlob } from '../blob/blob-store.ts'
 import { readMultipart } from './multipart.ts'
 import { type ReceiveLimits, type ReceivedBody, receiveBody } from './receive.ts'
 import type { LocateInput } from '../test-procedure/check.ts'
-import { storeFull, refusalProblem } from './refusal.ts'
+import { refusalProblem } from './refusal.ts'
 import { type UploadHead, findUntimely, judgeFile, judgeHead, judgeMultipartHead } from './rules.ts'
 
 export interface ReceivedFile {
@@ -90,7 +90,7 @@ export async function parseUpload(
     return { files, details, procedureIds, isMultipart }
   } catch (error) {
     void discardRest(raw.body)
-    throw isStoreFull(error) ? storeFull(error) : error
+    throw error
   } finally {
     for (const { incoming } of arrived) await incoming?.discard()
   }

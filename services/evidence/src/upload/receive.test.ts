@@ -46,7 +46,7 @@ describe('an upload', () => {
     const received = receiveBody(body, blob, declared, limits)
     await expect.poll(() => blob.waiting.length).toBe(1)
     blob.waiting[0]?.reject(Object.assign(new Error('full'), { code: 'ENOSPC' }))
-    await expect(received).rejects.toMatchObject({ code: 'insufficient_storage' })
+    await expect(received).rejects.toMatchObject({ code: 'ENOSPC' })
     expect(body.destroyed).toBe(false)
   })
 

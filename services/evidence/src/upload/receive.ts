@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { discardRest, problem, watchStall } from '@postern/service-kit'
-import { type IncomingBlob, isStoreFull } from '../blob/blob-store.ts'
+import type { IncomingBlob } from '../blob/blob-store.ts'
 import { type Scan, type ScanOutcome, type Scanner, ScannerUnavailableError } from '../scan/scanner.ts'
 import { type AllowedTypes, headBytes, judgeBytes } from './file-kind.ts'
-import { brokenOffProblem, storeFull, refusalProblem, scannerUnavailableProblem } from './refusal.ts'
+import { brokenOffProblem, refusalProblem, scannerUnavailableProblem } from './refusal.ts'
 import { type DeclaredUpload, type UploadRefusal, judgeBody } from './rules.ts'
 
 export interface ReceivedBody {
@@ -61,7 +61,6 @@ export async function receiveBody(
     return { ...received, scan: await scan.finish() }
   } catch (error) {
     void discardRest(body)
-    if (isStoreFull(error)) throw storeFull(error)
     if (error instanceof ScannerUnavailableError) throw scannerUnavailableProblem(error)
     if (error instanceof UploadStalledError)
       throw problem('request_timeout', { detail: 'The upload stalled. Send the file again.' })

@@ -1,12 +1,12 @@
 import type { EvidenceDetails, Receipt } from '@postern/contracts'
 import { ProblemError, type RequestInfo } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
-import { type PendingBlob, isStoreFull } from '../blob/blob-store.ts'
+import type { PendingBlob } from '../blob/blob-store.ts'
 import { eventsOfFile } from '../custody/rules.ts'
 import { insertCustodyEvents } from '../custody/store.ts'
 import { actorOf } from '../actor.ts'
 import type { Deps } from '../deps.ts'
-import { storeFull, recordingProblem } from './refusal.ts'
+import { recordingProblem } from './refusal.ts'
 import { consumeReservation, releaseReservation, reserveQuota } from './quota.ts'
 import { formatReference } from './rules.ts'
 import { describeNewFile, insertFile, isBlobRecorded, lockBlob, recordFailure, allocateNumbers } from './store.ts'
@@ -117,7 +117,7 @@ export async function record<T>(
     if (outcomes.size > 0 && !mayBeRecorded && uploadId === undefined) await discardUpload()
     if (!mayBeRecorded) await releaseReservation({ db }, context, reservationId)
     if (error instanceof ProblemError) throw error
-    throw isStoreFull(error) ? storeFull(error) : recordingProblem(recordFailure(error), error)
+    throw recordingProblem(recordFailure(error), error)
   }
 
   async function discardUpload(): Promise<void> {

@@ -1,10 +1,8 @@
 import { maxAttachments } from '@postern/contracts'
 import { type RequestInfo, bodyError, problem, unreadableDigestProblem } from '@postern/service-kit'
+import { storeFullProblem } from '../blob/store-full.ts'
 import type { UploadRefusal } from './rules.ts'
 import type { RecordFailure } from './store.ts'
-
-const again =
-  'There is no receipt; send the file again later, or resume a resumable upload at the offset that HEAD returns.'
 
 export function refusalProblem(refusal: UploadRefusal): Error {
   switch (refusal.why) {
@@ -80,14 +78,6 @@ function tooSlowProblem(cause?: unknown): Error {
   })
 }
 
-export function storeFull(cause: unknown): Error {
-  return problem('insufficient_storage', {
-    detail: `The evidence store is full. ${again}`,
-    retryAfterSeconds: 300,
-    cause,
-  })
-}
-
 export function scannerUnavailableProblem(cause: unknown): Error {
   return problem('service_unavailable', {
     detail: 'The malware scanner does not respond, and files are not accepted unscanned. Send the file again later.',
@@ -100,7 +90,7 @@ export function scannerUnavailableProblem(cause: unknown): Error {
 export function recordingProblem(failure: RecordFailure, cause: unknown): unknown {
   switch (failure) {
     case 'storage_full':
-      return storeFull(cause)
+      return storeFullProblem(cause)
     case 'assertion_refused':
       return tooSlowProblem(cause)
     case 'unavailable':
