@@ -1,8 +1,8 @@
 import { fileNameSchema, tusVersion } from '@postern/contracts'
 import { type AnswerControl, type RequestInfo, inputErrors, parseJsonBody, problem } from '@postern/service-kit'
 import type { Config } from '../config.ts'
-import { refusalProblem } from '../upload/refusal.ts'
-import { judgeFile } from '../upload/rules.ts'
+import { emptyFileProblem, fileTooLargeProblem } from '../upload/refusal.ts'
+import { assertFileKind } from '../upload/declared.ts'
 import { parseDetails } from '../upload/parse-upload.ts'
 import { parseBytes, parseMetadata, speaksTus } from './rules.ts'
 import type { ResumableUpload } from './store.ts'
@@ -28,8 +28,8 @@ export function readCreation(
   }
   const length = parseBytes(headers['upload-length'])
   if (length === undefined) throw badHeader('Upload-Length', 'must be the number of bytes of the file')
-  if (length === 0) throw refusalProblem({ why: 'empty' })
-  if (length > maxFileBytes) throw refusalProblem({ why: 'too_large' })
+  if (length === 0) throw emptyFileProblem()
+  if (length > maxFileBytes) throw fileTooLargeProblem()
   const given = headers['upload-metadata']
   if (typeof given !== 'string')
     throw badHeader('Upload-Metadata', 'is missing: send it with the key filename and the name of the file in base64')
@@ -43,8 +43,7 @@ export function readCreation(
   // Browsers send an empty type if it is unknown.
   const { filetype = '', metadata: json = '' } = metadata
   const contentType = filetype === '' ? 'application/octet-stream' : filetype
-  const kind = judgeFile(fileName.data, contentType, allowedTypes)
-  if (!kind.accepted) throw refusalProblem(kind.refusal)
+  assertFileKind(fileName.data, contentType, allowedTypes)
   const described = json === '' ? {} : parseJsonBody(Buffer.from(json))
   const details = parseDetails(described, now)
   if (details.sha256 !== undefined && details.sha256.length !== 1) {

@@ -1,5 +1,5 @@
 import { Transform } from 'node:stream'
-import { refusalProblem } from './refusal.ts'
+import { formProblem } from './refusal.ts'
 
 /** RFC 2045, section 6.8. Fails with a problem for other input. */
 export function createBase64Decoder(): Transform {
@@ -32,8 +32,5 @@ export function createBase64Decoder(): Transform {
 const base64 = /^[A-Za-z0-9+/]*={0,2}$/
 
 function malformedProblem(): Error {
-  return refusalProblem({
-    why: 'multipart',
-    reason: 'A part with the Content-Transfer-Encoding base64 is not valid base64.',
-  })
+  return formProblem('A part with the Content-Transfer-Encoding base64 is not valid base64.')
 }

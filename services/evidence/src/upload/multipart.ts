@@ -6,7 +6,7 @@ import { createBase64Decoder } from './base64-decoder.ts'
 import { faultOfHead, findExtendedName, headLimits } from './form-head.ts'
 import { createHeadScanner, findBoundary } from './form-heads.ts'
 import { UploadStalledError } from './receive.ts'
-import { brokenOffProblem, refusalProblem } from './refusal.ts'
+import { brokenOffProblem, emptyFileProblem, formProblem } from './refusal.ts'
 
 export interface FilePart {
   readonly fileName: string
@@ -31,7 +31,7 @@ export async function readMultipart(
   contentType: string,
   { stallMs, reader }: { readonly stallMs: number; readonly reader: MultipartReader },
 ): Promise<void> {
-  if (!(body instanceof Readable)) throw refusalProblem({ why: 'empty' })
+  if (!(body instanceof Readable)) throw emptyFileProblem()
   const boundary = findBoundary(contentType)
   if (boundary === undefined) throw malformedProblem(undefined, noBoundary)
   const parser = openParser(boundary)
@@ -46,15 +46,15 @@ export async function readMultipart(
   const receivePart = async ({ name, stream, given, encoding, mime }: Part): Promise<void> => {
     const content = decodePart(stream, encoding)
     if (name === metadataName) {
-      if (hasMetadata) throw multipartFault('There may be only one part `metadata`.')
+      if (hasMetadata) throw formProblem('There may be only one part `metadata`.')
       hasMetadata = true
       reader.onMetadata(await readAll(content))
       return
     }
-    if (name !== fileName) throw multipartFault('The parts must be named `metadata` or `file`.')
-    if (given === undefined) throw multipartFault('Each part `file` needs a file name.')
+    if (name !== fileName) throw formProblem('The parts must be named `metadata` or `file`.')
+    if (given === undefined) throw formProblem('Each part `file` needs a file name.')
     // The parser's replacement for bytes that are not UTF-8.
-    if (given.includes('\ufffd')) throw multipartFault('Each file name must be UTF-8.')
+    if (given.includes('\ufffd')) throw formProblem('Each file name must be UTF-8.')
     await reader.onFile({ fileName: given, contentType: mime, stream: content })
   }
 
@@ -86,13 +86,13 @@ export async function readMultipart(
       // Before the parser, which would emit a part although its head is wrong.
       body.on('data', scan)
       const tooMany = () =>
-        reject(multipartFault(`There may be at most ${maxFilesAtOnce} files and one part \`metadata\`.`))
+        reject(formProblem(`There may be at most ${maxFilesAtOnce} files and one part \`metadata\`.`))
       for (const limit of ['filesLimit', 'partsLimit'] as const) parser.on(limit, tooMany)
       parser.on('error', (cause) => reject(malformedProblem(cause)))
       parser.on('finish', () => {
         // The parser silently skips parts that are not form-data.
         if (extendedNames.length !== parts)
-          reject(multipartFault('Each part needs a Content-Disposition that is form-data.'))
+          reject(formProblem('Each part needs a Content-Disposition that is form-data.'))
         else void received.then(resolve, reject)
       })
       body.once('error', reject)
@@ -130,7 +130,7 @@ const plainEncodings: ReadonlySet<string> = new Set(['7bit', '8bit', 'binary'])
 function decodePart(stream: Readable, encoding: string): Readable {
   const name = encoding.toLowerCase()
   if (plainEncodings.has(name)) return stream
-  if (name !== 'base64') throw multipartFault('The Content-Transfer-Encoding of a part must be base64 or absent.')
+  if (name !== 'base64') throw formProblem('The Content-Transfer-Encoding of a part must be base64 or absent.')
   return pipeline(stream, createBase64Decoder(), () => undefined)
 }
 
@@ -161,10 +161,6 @@ async function readAll(stream: Readable): Promise<Buffer> {
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)
-}
-
-function multipartFault(reason: string): Error {
-  return refusalProblem({ why: 'multipart', reason })
 }
 
 function metadataTooLargeProblem(): Error {

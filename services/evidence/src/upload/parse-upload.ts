@@ -20,8 +20,9 @@ import { type BlobStore, type IncomingBlob, type PendingBlob } from '../blob/blo
 import { readMultipart } from './multipart.ts'
 import { type ReceiveLimits, type ReceivedBody, receiveBody } from './receive.ts'
 import type { LocateInput } from '../test-procedure/check.ts'
-import { refusalProblem } from './refusal.ts'
-import { type UploadHead, findUntimely, judgeFile, judgeHead, judgeMultipartHead } from './rules.ts'
+import { digestMismatchProblem, formProblem, tooSlowProblem } from './refusal.ts'
+import { assertFileKind, parseFileHead, parseFormHead } from './declared.ts'
+import { findUntimely } from './rules.ts'
 
 export interface ReceivedFile {
   readonly fileName: string
@@ -62,24 +63,17 @@ export async function parseUpload(
   { raw, query, context }: Pick<RequestInfo, 'raw' | 'context'> & { readonly query: UploadQuery },
   parts: Parts,
 ): Promise<ParsedUpload> {
-  const contentType = raw.headers['content-type']
-  const head: UploadHead = {
-    fileName: query.file_name,
-    contentType,
-    contentLength: raw.headers['content-length'],
-    contentEncoding: raw.headers['content-encoding'],
-    contentDigest: headerOf(raw.headers, 'content-digest'),
-    reprDigest: headerOf(raw.headers, 'repr-digest'),
-  }
+  const { headers } = raw
+  const contentType = headers['content-type']
   const { tenantId } = context
   const arrived: ArrivedFile[] = []
   try {
     const isMultipart = contentType !== undefined && /^multipart\/form-data\s*(?:;|$)/i.test(contentType)
     const { details, locateInput } = isMultipart
-      ? await parseForm(raw.body, contentType, { tenantId, head, query, arrived }, parts)
-      : await parseSingle(raw.body, { tenantId, head, query, arrived }, parts)
+      ? await parseForm(raw.body, contentType, { tenantId, headers, query, arrived }, parts)
+      : await parseSingle(raw.body, { tenantId, headers, query, arrived }, parts)
     await parts.assertQuota(arrived.reduce((sum, { body }) => sum + (body?.sizeBytes ?? 0), 0))
-    if (!parts.limits.isInTime()) throw refusalProblem({ why: 'too_long' })
+    if (!parts.limits.isInTime()) throw tooSlowProblem()
     // Again, because a test procedure that was completed meanwhile accepts no evidence.
     const procedureIds = await parts.requireTestProcedures(details.test_procedures ?? [], locateInput, universeWaitMs)
     const files: ReceivedFile[] = []
@@ -107,15 +101,14 @@ type Described = Pick<ParsedUpload, 'details'> & { readonly locateInput: LocateI
 
 interface Upload {
   readonly tenantId: string
-  readonly head: UploadHead
+  readonly headers: RequestInfo['raw']['headers']
   readonly query: UploadQuery
   readonly arrived: ArrivedFile[]
 }
 
 async function parseSingle(stream: unknown, upload: Upload, parts: Parts): Promise<Described> {
-  const { file_name: _fileName, test_procedure: testProcedures, ...brief } = upload.query
-  const head = judgeHead(upload.head, parts.limits.maxBytes, parts.limits.allowedTypes)
-  if (!head.accepted) throw refusalProblem(head.refusal)
+  const { file_name: fileName, test_procedure: testProcedures, ...brief } = upload.query
+  const head = parseFileHead(upload.headers, fileName, parts.limits)
   if (!isPeriodOrdered(brief)) {
     throw problem('bad_request', {
       errors: [{ parameter: 'period_end', code: 'invalid', detail: 'must not be before period_start' }],
@@ -140,13 +133,12 @@ async function parseSingle(stream: unknown, upload: Upload, parts: Parts): Promi
 async function parseForm(
   stream: unknown,
   contentType: string,
-  { tenantId, head, query, arrived }: Upload,
+  { tenantId, headers, query, arrived }: Upload,
   parts: Parts,
 ): Promise<Described> {
-  const judged = judgeMultipartHead(head, parts.limits.maxBytes)
-  if (!judged.accepted) throw refusalProblem(judged.refusal)
+  const contentLength = parseFormHead(headers, parts.limits.maxBytes)
   assertQueryEmpty(query)
-  if (judged.contentLength !== undefined) await parts.assertQuota(judged.contentLength)
+  if (contentLength !== undefined) await parts.assertQuota(contentLength)
   let details = parseDetails({}, parts.now())
   let hasMetadata = false
   await readMultipart(stream, contentType, {
@@ -158,27 +150,24 @@ async function parseForm(
       },
       onFile: async ({ fileName, contentType: type, stream: bytes }) => {
         if (arrived.length === parts.maxFiles) {
-          throw refusalProblem({
-            why: 'multipart',
-            reason: `There may be at most ${parts.maxFiles} ${parts.maxFiles === 1 ? 'file' : 'files'}.`,
-          })
+          throw formProblem(`There may be at most ${parts.maxFiles} ${parts.maxFiles === 1 ? 'file' : 'files'}.`)
         }
         const index = arrived.length
         if (index === 0 && hasMetadata) await parts.requireTestProcedures(details.test_procedures ?? [], pointTo)
         const file: ArrivedFile = { fileName: parseFileName(fileName, index), contentType: type }
         arrived.push(file)
-        const kind = judgeFile(file.fileName, type, parts.limits.allowedTypes)
-        if (!kind.accepted) throw addFileNumber(index, refusalProblem(kind.refusal))
-        const incoming = await parts.blobs.openIncoming(tenantId)
-        file.incoming = incoming
-        const declared = { contentType: type, contentLength: undefined, sha256: details.sha256?.[index] }
-        file.body = await receiveBody(bytes, incoming, declared, parts.limits).catch((error: unknown) => {
+        try {
+          assertFileKind(file.fileName, type, parts.limits.allowedTypes)
+          file.incoming = await parts.blobs.openIncoming(tenantId)
+          const declared = { contentType: type, contentLength: undefined, sha256: details.sha256?.[index] }
+          file.body = await receiveBody(bytes, file.incoming, declared, parts.limits)
+        } catch (error) {
           throw addFileNumber(index, error)
-        })
+        }
       },
     },
   })
-  if (arrived.length === 0) throw refusalProblem({ why: 'multipart', reason: 'There must be a part `file`.' })
+  if (arrived.length === 0) throw formProblem('There must be a part `file`.')
   if (details.sha256 !== undefined && details.sha256.length !== arrived.length) {
     throw problem('invalid_content', {
       errors: [{ pointer: '/sha256', code: 'invalid', detail: 'must have one digest for each file' }],
@@ -186,8 +175,7 @@ async function parseForm(
   }
   for (const [index, { body }] of arrived.entries()) {
     const expected = details.sha256?.[index]
-    if (expected !== undefined && body?.sha256 !== expected)
-      throw addFileNumber(index, refusalProblem({ why: 'digest_mismatch' }))
+    if (expected !== undefined && body?.sha256 !== expected) throw addFileNumber(index, digestMismatchProblem())
   }
   return { details, locateInput: pointTo }
 }
@@ -238,9 +226,4 @@ function parseFileName(given: string, index: number): string {
   const [issue] = parsed.error.issues
   const detail = `The file name of part ${index + 1} ${issue === undefined ? 'is not valid' : wordsOf(issue)}.`
   throw problem('invalid_content', { detail, errors: [bodyError(detail)] })
-}
-
-function headerOf(headers: Readonly<Record<string, string | string[] | undefined>>, name: string): string | undefined {
-  const value = headers[name]
-  return Array.isArray(value) ? value.join(', ') : value
 }

@@ -1,11 +1,18 @@
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
-import { discardRest, problem, watchStall } from '@postern/service-kit'
+import { bodyError, discardRest, problem, watchStall } from '@postern/service-kit'
 import type { IncomingBlob } from '../blob/blob-store.ts'
 import { type Scan, type ScanOutcome, type Scanner, ScannerUnavailableError } from '../scan/scanner.ts'
 import { type AllowedTypes, headBytes, judgeBytes } from './file-kind.ts'
-import { brokenOffProblem, refusalProblem, scannerUnavailableProblem } from './refusal.ts'
-import { type DeclaredUpload, type UploadRefusal, judgeBody } from './rules.ts'
+import {
+  brokenOffProblem,
+  emptyFileProblem,
+  fileTooLargeProblem,
+  kindProblem,
+  scannerUnavailableProblem,
+  tooSlowProblem,
+} from './refusal.ts'
+import { type DeclaredUpload, assertDeclared } from './declared.ts'
 
 export interface ReceivedBody {
   readonly sizeBytes: number
@@ -29,7 +36,7 @@ export async function receiveBody(
   declared: DeclaredUpload,
   { maxBytes, stallMs, isInTime, scanner, allowedTypes }: ReceiveLimits,
 ): Promise<ReceivedBody> {
-  if (!(body instanceof Readable)) throw refusalProblem({ why: 'empty' })
+  if (!(body instanceof Readable)) throw emptyFileProblem()
   let scan: Scan | undefined
   const sniffer = createSniffer(allowedTypes)
   const hash = createHash('sha256')
@@ -43,9 +50,9 @@ export async function receiveBody(
     scan = await scanner.begin()
     for await (const chunk of body.iterator({ destroyOnReturn: false })) {
       if (!Buffer.isBuffer(chunk)) throw new TypeError('a request body must be a stream of bytes')
-      if (!isInTime()) throw refusalProblem({ why: 'too_long' })
+      if (!isInTime()) throw tooSlowProblem()
       sizeBytes += chunk.length
-      if (sizeBytes > maxBytes) throw refusalProblem({ why: 'too_large' })
+      if (sizeBytes > maxBytes) throw fileTooLargeProblem()
       hash.update(chunk)
       isStoring = true
       await sniffer.add(chunk)
@@ -55,8 +62,8 @@ export async function receiveBody(
     }
     const detected = await sniffer.finish()
     const received = { sizeBytes, sha256: hash.digest('hex'), detected }
-    const refusal = judgeBody(declared, received) ?? findPlaceholder(received)
-    if (refusal !== undefined) throw refusalProblem(refusal)
+    assertDeclared(declared, received)
+    assertNoPlaceholder(received)
     stall.stop()
     return { ...received, scan: await scan.finish() }
   } catch (error) {
@@ -75,9 +82,11 @@ export async function receiveBody(
 /** What some clients send instead of a file. */
 const placeholders = ['{}', 'null', 'undefined', '[object Object]', '[object File]', '[object Blob]'] as const
 
-function findPlaceholder({ sizeBytes, sha256 }: Pick<ReceivedBody, 'sizeBytes' | 'sha256'>): UploadRefusal | undefined {
+function assertNoPlaceholder({ sizeBytes, sha256 }: Pick<ReceivedBody, 'sizeBytes' | 'sha256'>): void {
   const text = placeholders.find((each) => each.length === sizeBytes && sha256 === sha256Of(each))
-  return text === undefined ? undefined : { why: 'placeholder', text }
+  if (text === undefined) return
+  const detail = `The client sent \`${text}\` instead of the file. Send the bytes of the file.`
+  throw problem('invalid_content', { detail, errors: [bodyError(`is \`${text}\` instead of the file`)] })
 }
 
 function sha256Of(text: string): string {
@@ -104,7 +113,7 @@ function createSniffer(allowed: AllowedTypes): {
     judged = true
     const kind = await judgeBytes(Buffer.concat(parts), allowed)
     parts.length = 0
-    if (!kind.accepted) throw refusalProblem({ why: 'kind', reason: kind.reason })
+    if (!kind.accepted) throw kindProblem(kind.reason)
     detected = kind.detected
   }
   return {

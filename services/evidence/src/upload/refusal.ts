@@ -1,51 +1,31 @@
 import { maxAttachments } from '@postern/contracts'
-import { type RequestInfo, bodyError, problem, unreadableDigestProblem } from '@postern/service-kit'
+import { type RequestInfo, bodyError, problem } from '@postern/service-kit'
 import { storeFullProblem } from '../blob/store-full.ts'
-import type { UploadRefusal } from './rules.ts'
 import type { RecordFailure } from './store.ts'
 
-export function refusalProblem(refusal: UploadRefusal): Error {
-  switch (refusal.why) {
-    case 'empty':
-      return problem('invalid_content', {
-        detail: 'The file is empty. Send its bytes.',
-        errors: [bodyError('is empty')],
-      })
-    case 'placeholder': {
-      const detail = `The client sent \`${refusal.text}\` instead of the file. Send the bytes of the file.`
-      return problem('invalid_content', { detail, errors: [bodyError(`is \`${refusal.text}\` instead of the file`)] })
-    }
-    case 'too_large':
-      return problem('content_too_large', { detail: 'The file exceeds the size limit for evidence.' })
-    case 'kind':
-      return problem('unsupported_media_type', { detail: refusal.reason })
-    case 'encoded':
-      return problem('unsupported_media_type', { detail: 'Send the file itself, without a Content-Encoding.' })
-    case 'content_type':
-      return problem('unsupported_media_type', { detail: 'The Content-Type must be a media type, such as text/csv.' })
-    case 'content_digest':
-      return unreadableDigestProblem(refusal.header, refusal.reason)
-    case 'length_mismatch':
-      return problem('bad_request', {
-        detail: 'The body does not have the length in Content-Length. Send the file again.',
-        errors: [{ parameter: 'Content-Length', code: 'invalid', detail: 'must be the length of the body' }],
-      })
-    case 'digest_mismatch':
-      return problem('digest_mismatch', {
-        detail: 'The SHA-256 of the body differs from the announced one. The file was not stored; send it again.',
-        errors: [bodyError('differs from the announced SHA-256', 'digest_mismatch')],
-      })
-    case 'file_name':
-      return problem('bad_request', {
-        errors: [{ parameter: 'file_name', code: 'required', detail: 'is required: the name of the file in the body' }],
-      })
-    case 'multipart':
-      return problem('invalid_content', { detail: refusal.reason, errors: [bodyError(refusal.reason)] })
-    case 'too_long':
-      return tooSlowProblem()
-    default:
-      return refusal satisfies never
-  }
+export function emptyFileProblem(): Error {
+  return problem('invalid_content', { detail: 'The file is empty. Send its bytes.', errors: [bodyError('is empty')] })
+}
+
+export function fileTooLargeProblem(): Error {
+  return problem('content_too_large', { detail: 'The file exceeds the size limit for evidence.' })
+}
+
+/** `reason`: why files of this kind are not accepted. */
+export function kindProblem(reason: string): Error {
+  return problem('unsupported_media_type', { detail: reason })
+}
+
+export function digestMismatchProblem(): Error {
+  return problem('digest_mismatch', {
+    detail: 'The SHA-256 of the body differs from the announced one. The file was not stored; send it again.',
+    errors: [bodyError('differs from the announced SHA-256', 'digest_mismatch')],
+  })
+}
+
+/** `reason`: what is wrong with the form. */
+export function formProblem(reason: string): Error {
+  return problem('invalid_content', { detail: reason, errors: [bodyError(reason)] })
 }
 
 export function brokenOffProblem(): Error {
@@ -70,7 +50,7 @@ export function quotaProblem(quotaBytes: number): Error {
   })
 }
 
-function tooSlowProblem(cause?: unknown): Error {
+export function tooSlowProblem(cause?: unknown): Error {
   return problem('request_timeout', {
     detail:
       'The upload took too long for one request. The file was not stored; send it as a resumable upload (POST /api/v1/evidence/uploads).',

@@ -15,7 +15,7 @@ import { warnOfQuarantine } from '../scan/warn.ts'
 import { requireTestProcedures, requireUnlocked } from '../test-procedure/check.ts'
 import { listReplacedProcedures } from './attachment-store.ts'
 import { type NewEvidence, record, finishRecording } from './record.ts'
-import { assertAwaited, refusalProblem, replacedProblem } from './refusal.ts'
+import { assertAwaited, replacedProblem, tooSlowProblem } from './refusal.ts'
 import { assertQuota, reportLookupFailure } from './quota.ts'
 import { finalizeBlob } from './finalize-blob.ts'
 import { type OwnFile, findOwnFile } from './store.ts'
@@ -110,11 +110,11 @@ async function requireStillOpen(
   }: { readonly replacedProcedures: readonly string[]; readonly isInTime: () => boolean },
 ): Promise<void> {
   try {
-    if (!isInTime()) throw refusalProblem({ why: 'too_long' })
+    if (!isInTime()) throw tooSlowProblem()
     await requireUnlocked(deps.universe, request, [...procedureIds, ...replacedProcedures], universeWaitMs)
   } catch (error) {
     // The universe rejects an expired assertion, so waiting is useless.
-    const reported = isInTime() ? error : refusalProblem({ why: 'too_long' })
+    const reported = isInTime() ? error : tooSlowProblem()
     await deps.cleanup.run(async () => {
       for (const { blob } of files) await finalizeBlob(deps, request.context, blob)
     })
