@@ -3,22 +3,58 @@ import { createHash } from 'node:crypto'
 import { globSync } from 'node:fs'
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
+import { releaseLock, tryLock } from './lock-file.ts'
 import { repositoryRoot } from './paths.ts'
+import { isAlive } from './processes.ts'
 
 const folder = join(repositoryRoot, 'services', 'console', 'web')
 const built = join(folder, 'dist')
 const stamp = join(built, '.built-from')
+const tools = join(repositoryRoot, '.tools')
+const longestBuildMs = 120_000
 const sources = ['services/console/web/**/*', 'packages/contracts/src/**/*.ts', 'pnpm-lock.yaml']
 const notSources = ['**/node_modules', '**/dist', '**/*.tsbuildinfo']
 
-/** Concurrent calls are safe. */
+let building: Promise<void> | undefined
+
+/** Concurrent calls, also of several processes, share one build. */
 export async function buildConsolePages(log: (line: string) => void = () => undefined): Promise<void> {
+  building ??= buildOnce(log).finally(() => {
+    building = undefined
+  })
+  await building
+}
+
+async function buildOnce(log: (line: string) => void): Promise<void> {
   const state = await sourceState()
   if (await isBuiltFrom(state)) return
-  log('building the console’s pages (once, and after a change of them)')
-  const unfinished = join(repositoryRoot, '.tools', `console-pages-${process.pid}`)
-  await mkdir(join(repositoryRoot, '.tools'), { recursive: true })
+  await mkdir(tools, { recursive: true })
+  const lock = join(tools, 'console-pages.lock')
+  await acquire(lock)
+  try {
+    if (await isBuiltFrom(state)) return
+    log('building the console’s pages (once, and after a change of them)')
+    await build(state)
+  } finally {
+    await releaseLock(lock)
+  }
+}
+
+/** After the time limit, this process builds beside the other, which is slower but safe. */
+async function acquire(lock: string): Promise<void> {
+  const deadline = performance.now() + longestBuildMs
+  while (performance.now() < deadline) {
+    // In a new container, a killed process may have had our id.
+    const { isOurs } = await tryLock(lock, (pid) => pid !== process.pid && isAlive(pid))
+    if (isOurs) return
+    await delay(100)
+  }
+}
+
+async function build(state: string): Promise<void> {
+  const unfinished = join(tools, `console-pages-${process.pid}`)
   try {
     const vite = join(folder, 'node_modules', 'vite', 'bin', 'vite.js')
     const args = [vite, 'build', '--outDir', unfinished, '--emptyOutDir', '--logLevel', 'error']
