@@ -2,10 +2,10 @@
 
 import { webhookDeliverySchema, webhookSchema } from '@postern/contracts'
 import type { Principal, SignedCaller } from '@postern/local-stack/testing'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { startMailServer } from './mail-server.ts'
 import { makeWorld } from './support.ts'
-import { change, createEndpoint, endRuns, person } from './webhook-support.ts'
+import { change, createEndpoint, deleteEndpoints, endRuns, person } from './webhook-support.ts'
 
 let world: Awaited<ReturnType<typeof makeWorld>>
 let sync: Awaited<ReturnType<typeof world.startSync>>
@@ -22,6 +22,7 @@ beforeAll(async () => {
   })
   caller = world.syncCaller(sync.url)
 })
+afterEach(async () => await deleteEndpoints(world.rows))
 afterAll(async () => {
   await sync.close()
   await server.close()

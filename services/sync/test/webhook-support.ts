@@ -87,6 +87,13 @@ export async function change(caller: SignedCaller, tenant: Principal, id: string
 
 type Rows = (text: string, values?: readonly unknown[]) => Promise<Record<string, unknown>[]>
 
+/** Two workers read the feeds of all tenants in turn, so those of earlier tests would delay the next one. */
+export async function deleteEndpoints(rows: Rows): Promise<void> {
+  await rows(
+    `update sync.webhook_endpoint set state = 'disabled', paused_at = null, deleted_at = now() where deleted_at is null`,
+  )
+}
+
 /** Each in its own transaction. Returns their ids in that order. */
 export async function endRuns(rows: Rows, { tenantId }: Principal, count = 1): Promise<string[]> {
   const ids: string[] = []

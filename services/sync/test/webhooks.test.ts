@@ -8,10 +8,10 @@ import type { ServerResponse } from 'node:http'
 import { webhookDeliverySchema, webhookSchema } from '@postern/contracts'
 import { internalPaths } from '@postern/contracts/internal'
 import { type Principal, type SignedCaller, createTestCaller, randomRing } from '@postern/local-stack/testing'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { z } from 'zod'
 import { admin, makeWorld } from './support.ts'
-import { change, createEndpoint, endRuns, person, startReceiver, verify } from './webhook-support.ts'
+import { change, createEndpoint, deleteEndpoints, endRuns, person, startReceiver, verify } from './webhook-support.ts'
 
 let world: Awaited<ReturnType<typeof makeWorld>>
 let sync: Awaited<ReturnType<typeof world.startSync>>
@@ -50,6 +50,7 @@ beforeAll(async () => {
   })
   caller = world.syncCaller(sync.url)
 })
+afterEach(async () => await deleteEndpoints(world.rows))
 afterAll(async () => {
   await sync.close()
   await receiver.close()
