@@ -1,4 +1,4 @@
-import { agentOpenApi, agentOperations, publishedOpenApi } from '@postern/contracts'
+import { agentOpenApi, agentOperations, listAgentRoutes, publishedOpenApi } from '@postern/contracts'
 import { type Json, asJson, asList, resolveReference } from '@postern/contracts/internal'
 
 /** An operation of the API as a tool of the Model Context Protocol. */
@@ -22,7 +22,9 @@ export interface AgentTool {
 const anyServer = 'https://postern.example.com'
 
 export function readTools(): AgentTool[] {
-  const document = asJson(JSON.parse(JSON.stringify(agentOpenApi(publishedOpenApi(anyServer)))))
+  // The document of all routes would be most of a start.
+  const published = publishedOpenApi(anyServer, listAgentRoutes())
+  const document = asJson(JSON.parse(JSON.stringify(agentOpenApi(published))))
   const tools = new Map<string, AgentTool>()
   for (const [path, item] of Object.entries(asJson(document['paths']))) {
     for (const [method, operation] of Object.entries(asJson(item))) {

@@ -1,4 +1,7 @@
+import type { Route } from '../route.ts'
+import { routeTable } from '../route-table.ts'
 import { type Json, asJson, asList, mapMembers, omit, resolve } from './json.ts'
+import { operationIdOf } from './operation-id.ts'
 
 /** An operation that an agent is offered as a tool. */
 export interface AgentOperation {
@@ -49,6 +52,11 @@ export const agentOperations: readonly AgentOperation[] = [
   { operationId: 'createActionPlan', use: 'Use this to propose an action plan for a finding.' },
   { operationId: 'createLogEntry', use: 'Use this to add a comment to the log of a finding.' },
 ]
+
+export function listAgentRoutes(): readonly Route[] {
+  const offered = new Set(agentOperations.map(({ operationId }) => operationId))
+  return routeTable.filter(({ id }) => offered.has(operationIdOf(id)))
+}
 
 /** Parameters that are of no use to an agent: it reads JSON, and its program sends the headers. */
 const omittedParameters = new Set([
