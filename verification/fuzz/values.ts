@@ -151,6 +151,17 @@ function patterned(pattern: string, collection: string): fc.Arbitrary<string> {
   if (pattern.startsWith('^key:')) return ownKeys.map((key) => `key:${key}`)
   // Pushes must overlap.
   if (pattern === '^[a-z0-9][a-z0-9_-]{0,63}$') return fc.constantFrom('legal', 'h1', 'h2')
+  const known = matching.get(pattern)
+  if (known !== undefined) return known
+  const made = createMatching(pattern)
+  matching.set(pattern, made)
+  return made
+}
+
+/** By pattern, because those with large classes of characters take long to create. */
+const matching = new Map<string, fc.Arbitrary<string>>()
+
+function createMatching(pattern: string): fc.Arbitrary<string> {
   try {
     return fc.stringMatching(new RegExp(pattern, 'u'), { maxLength: 60 })
   } catch {

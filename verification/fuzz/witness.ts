@@ -43,7 +43,7 @@ export async function openWitness(connectionString: string): Promise<Witness> {
   )
   const look = [...looks, ...edits].join(' union all ')
   const states = async (): Promise<Map<string, string>> => {
-    const { rows } = await client.query<{ name: string; state: string }>(look)
+    const { rows } = await client.query<{ name: string; state: string }>({ name: 'look', text: look })
     return new Map(rows.map(({ name, state }) => [name, state]))
   }
   /** Log entries get their position shortly after the commit, without a request. */
