@@ -12,9 +12,9 @@ import { type RowWarning, warningsOfEntity, withUsableAddress, withUsableAddress
 import type { Deps } from '../deps.ts'
 import { actorOf } from '../run/actor.ts'
 import { interruptedAfterSeconds } from '../run/rules.ts'
-import { failInterruptedRuns, finishRun, startInlineRun } from '../run/store.ts'
 import { problemOf } from './refusal.ts'
 import { runOutcomeOf } from './rules.ts'
+import { failInterruptedRuns, finishRun, startInlineRun } from './run-store.ts'
 import type { ApplicationOutcome, Dataset } from './universe.ts'
 
 export function pushRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): void {

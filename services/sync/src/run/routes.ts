@@ -27,6 +27,7 @@ import {
   problem,
   storedList,
 } from '@postern/service-kit'
+import type { Tx } from '@postern/tenant-db'
 import { z } from 'zod'
 import { recordAuditEvent } from '../audit/store.ts'
 import { isUploaded } from '../connector/rules.ts'
@@ -45,7 +46,6 @@ import { countErrors, listErrors } from './error-store.ts'
 import {
   type NewRun,
   type RunFilter,
-  type Tx,
   approveRun as approveStored,
   cancelRun as cancelStored,
   countRuns,

@@ -1,66 +1,8 @@
 import type { Run, SafetyBreach } from '@postern/contracts'
 import { type Tx, statement } from '@postern/tenant-db'
+import { allowWork, disallowWork } from '../work/store.ts'
 import { type RowError, insertErrors } from './error-store.ts'
-import type { Actor, RunOutcome } from './rules.ts'
-
-export type { Tx } from '@postern/tenant-db'
-
-const failInterrupted = statement(
-  'sync_fail_interrupted',
-  `update sync.run
-  set status = 'failed', failure = 'interrupted', finished_at = now(), revision = revision + 1
-  where tenant_id = (select tenancy.tenant_id())
-    and status = 'running'
-    and started_at < now() - make_interval(secs => $1)`,
-)
-
-/** Fails the tenant's pushes that are still running after `olderThanSeconds`. Returns how many. */
-export async function failInterruptedRuns(tx: Tx, olderThanSeconds: number): Promise<number> {
-  return await tx.execute(failInterrupted([olderThanSeconds]))
-}
-
-const startInline = statement(
-  'sync_start_run',
-  `insert into sync.run (
-    tenant_id, connector_id, source, status, trigger, fetched_count, created_by_type, created_by_id, created_by_label,
-    request_id
-  )
-  values ((select tenancy.tenant_id()), $1, 'inline', 'running', 'push', $2, $3, $4, $5, $6)
-  returning id`,
-)
-
-export async function startInlineRun(
-  tx: Tx,
-  run: { readonly connectorId: string; readonly fetched: number; readonly actor: Actor; readonly requestId: string },
-): Promise<string> {
-  const { connectorId, fetched, actor, requestId } = run
-  const [row] = await tx.query<{ id: string }>(
-    startInline([connectorId, fetched, actor.type, actor.id, actor.label, requestId]),
-  )
-  if (row === undefined) throw new Error('the run was not recorded')
-  return row.id
-}
-
-// A push ends once: an interrupted one stays interrupted.
-const finishInline = statement(
-  'sync_finish_run',
-  `update sync.run
-  set status = $2, failure = $3, valid_count = $4, invalid_count = $5, created_count = $6::integer, updated_count = $7::integer,
-    unchanged_count = $8, deactivated_count = $9::integer, applied_count = $6::integer + $7::integer + $9::integer, finished_at = now(),
-    revision = revision + 1
-  where tenant_id = (select tenancy.tenant_id())
-    and id = $1
-    and status = 'running'`,
-)
-
-/** Records how a push ended. Does nothing if it has ended already. */
-export async function finishRun(tx: Tx, runId: string, outcome: RunOutcome): Promise<void> {
-  const { valid, invalid, created, updated, unchanged, deactivated } = outcome.counts
-  const failure = outcome.status === 'failed' ? outcome.failure : null
-  await tx.execute(
-    finishInline([runId, outcome.status, failure, valid, invalid, created, updated, unchanged, deactivated]),
-  )
-}
+import type { Actor } from './rules.ts'
 
 interface RunRow {
   readonly id: string
@@ -177,24 +119,6 @@ const insertConnectorRun = statement(
   returning id`,
 )
 
-// Work that the tenant requested; tenancy.issue_for_run checks it.
-const grantWork = statement(
-  'sync_grant_work',
-  `insert into tenancy.granted_work (tenant_id, work_id)
-  values ((select tenancy.tenant_id()), $1)
-  on conflict do nothing`,
-)
-const endWork = statement('sync_end_work', 'delete from tenancy.granted_work g where g.work_id = $1')
-
-/** Allows workers to act for the tenant on a run, or a connector with a schedule. */
-export async function allowWork(tx: Tx, id: string): Promise<void> {
-  await tx.execute(grantWork([id]))
-}
-
-export async function disallowWork(tx: Tx, id: string): Promise<void> {
-  await tx.execute(endWork([id]))
-}
-
 export interface NewRun {
   readonly connectorId: string
   readonly mode: Run['mode']
@@ -266,7 +190,7 @@ export async function insertRun(tx: Tx, run: NewRun): Promise<string> {
     ]),
   )
   if (row === undefined) throw new Error('the run was not recorded')
-  await tx.execute(grantWork([row.id]))
+  await allowWork(tx, row.id)
   await tx.execute(touchConnector([run.connectorId]))
   return row.id
 }
@@ -323,7 +247,7 @@ const cancelWaiting = statement(
 /** Cancels a run without a worker, or asks its worker to stop. Undefined if it has ended. */
 export async function cancelRun(tx: Tx, id: string): Promise<'cancelled' | 'asked' | undefined> {
   const [row] = await tx.query<{ status: string }>(cancelWaiting([id]))
-  if (row?.status === 'cancelled') await tx.execute(endWork([id]))
+  if (row?.status === 'cancelled') await disallowWork(tx, id)
   return row === undefined ? undefined : row.status === 'cancelled' ? 'cancelled' : 'asked'
 }
 

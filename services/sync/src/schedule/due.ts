@@ -2,8 +2,8 @@ import type { Logger } from '@postern/service-kit'
 import { findConnector, moveSchedule } from '../connector/store.ts'
 import type { Queue } from '../queue/queue.ts'
 import { findOpenRun, insertRun } from '../run/store.ts'
-import type { TenantDb } from '../worker/store.ts'
-import { openWorkerSession } from '../worker/worker-session.ts'
+import type { TenantDb } from '@postern/tenant-db'
+import { openWorkerSession } from '../work/session.ts'
 import { nextRun } from './next-run.ts'
 
 interface Parts {

@@ -5,7 +5,7 @@ import type { CurrentRowsAnswer, CurrentRowsBody } from '@postern/contracts/inte
 import { problem } from '@postern/service-kit'
 import { touchScimConnector } from '../connector/store.ts'
 import { ServiceUnavailableError } from '@postern/service-client'
-import { startInlineRun } from '../run/store.ts'
+import { startInlineRun } from '../push/run-store.ts'
 import { type Unit, personOf, readUser } from './content.ts'
 import type { PendingPush } from './pending-store.ts'
 import { findUserOfPerson, listInhabited, touchUser } from './store.ts'

@@ -1,6 +1,6 @@
 import type { PushedPerson } from '@postern/contracts'
+import type { Tx } from '@postern/tenant-db'
 import { getRow, statement } from '../sql/store.ts'
-import type { Tx } from './store.ts'
 
 /** A push that the universe may have applied although the user is not stored. */
 export interface PendingPush {

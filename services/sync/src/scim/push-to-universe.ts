@@ -5,7 +5,7 @@ import { problemOf } from '../push/refusal.ts'
 import { runOutcomeOf } from '../push/rules.ts'
 import type { ApplicationOutcome } from '../push/universe.ts'
 import type { Actor } from '../run/rules.ts'
-import { finishRun } from '../run/store.ts'
+import { finishRun } from '../push/run-store.ts'
 import { deletePendingPushes } from './pending-store.ts'
 import { scimHierarchy } from './unit.ts'
 

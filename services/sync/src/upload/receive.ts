@@ -9,7 +9,7 @@ import {
   watchStall,
 } from '@postern/service-kit'
 import { chunksAtOnce, deleteUpload, putChunks } from './store.ts'
-import type { TenantDb } from '../worker/store.ts'
+import type { TenantDb } from '@postern/tenant-db'
 
 export interface ReceivedUpload {
   readonly id: string

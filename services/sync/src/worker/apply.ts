@@ -2,11 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Run } from '@postern/contracts'
 import type { ApplyImportAnswer } from '@postern/contracts/internal'
 import { ServiceUnavailableError } from '@postern/service-client'
+import type { Tx } from '@postern/tenant-db'
 import { ImportConflictError, type Imports } from '../import/imports.ts'
 import { errorsARun, countErrorsLeft, insertErrors } from '../run/error-store.ts'
 import { type RunLease, RunCancelledError, RunRefusedError } from './run-lease.ts'
 import { listErrors } from './plan.ts'
-import { type Outcome, type Progress, type Tx, recordOutcome } from './store.ts'
+import { type Outcome, type Progress, recordOutcome } from './store.ts'
 
 /** Throws RunRefusedError if any remaining change differs from the reviewed one. */
 export async function assertNotStale(lease: RunLease, imports: Imports): Promise<void> {

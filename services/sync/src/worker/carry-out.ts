@@ -17,9 +17,10 @@ import { applyChanges, assertNotStale, endApplied, endRun, stopApplying, default
 import { RunLease, RunCancelledError, RunLostError, RunRefusedError, TenantSuspendedError } from './run-lease.ts'
 import { compare, decidePlan, planRollback } from './plan.ts'
 import { beginStaging, listHashes, sendUnseenHashes, stageSource } from './read-source.ts'
-import { acquireWork, advanceRun, releaseWork, takeOverRun } from './store.ts'
+import { advanceRun, takeOverRun } from './store.ts'
 import { runWhileWanted } from './while-wanted.ts'
-import { AssertionSource } from './worker-session.ts'
+import { AssertionSource } from '../work/session.ts'
+import { acquireWork, releaseWork } from '../work/store.ts'
 
 export interface WorkerParts extends CleanUpParts {
   readonly sources: ReadonlyMap<string, SourceType>

@@ -1,10 +1,11 @@
 import type { Logger } from '@postern/service-kit'
+import type { TenantDb } from '@postern/tenant-db'
 import type { Universe } from '../push/universe.ts'
 import { clearOldErrors, listOldRuns, recordCleared } from '../run/old-details.ts'
 import { isFinal } from '../run/rules.ts'
 import { clearEndedUploads, deleteAbandonedUploads, deleteUpload } from '../upload/store.ts'
 import type { RunLease } from './run-lease.ts'
-import { type TenantDb, releaseWork } from './store.ts'
+import { releaseWork } from '../work/store.ts'
 
 export interface CleanUpParts {
   readonly workerDb: TenantDb

@@ -1,5 +1,6 @@
 import { type Connector, type SafetyBreach, maxPushedNodes } from '@postern/contracts'
 import type { ImportPlan } from '@postern/contracts/internal'
+import type { Tx } from '@postern/tenant-db'
 import { datasetRules } from '../dataset/rules.ts'
 import type { Imports } from '../import/imports.ts'
 import { type RowError, countErrorsLeft, insertErrors } from '../run/error-store.ts'
@@ -7,7 +8,7 @@ import { breachesOf, lossBreachesOf } from '../run/rules.ts'
 import { findRun } from '../run/store.ts'
 import { type RunLease, RunRefusedError } from './run-lease.ts'
 import type { StagedCounts } from './read-source.ts'
-import { type Tx, recordOutcome } from './store.ts'
+import { recordOutcome } from './store.ts'
 
 /**
  * Compares the staged rows. `hashes`: known hashes, or null if all rows were sent. Undefined: read the source again without

@@ -1,19 +1,11 @@
 import type { Connector, Run, RunCounts } from '@postern/contracts'
+import type { TenantDb, Tx } from '@postern/tenant-db'
 import type { Attempt } from '../import/imports.ts'
 import type { ImportCaller } from '../push/import-caller.ts'
 import { isFinal } from '../run/rules.ts'
-import type { AssertionSource } from './worker-session.ts'
-import {
-  type LeasedRun,
-  type Progress,
-  type TenantDb,
-  type Tx,
-  advanceRun,
-  allowLongStatements,
-  isSuspended,
-  findRunState,
-  releaseRun,
-} from './store.ts'
+import type { AssertionSource } from '../work/session.ts'
+import { isSuspended } from '../work/store.ts'
+import { type LeasedRun, type Progress, advanceRun, allowLongStatements, findRunState, releaseRun } from './store.ts'
 
 /** Another worker has the run, so this one must stop. */
 export class RunLostError extends Error {

@@ -1,47 +1,11 @@
 import type { Run, RunCounts, SafetyBreach } from '@postern/contracts'
 import { type Tx, statement } from '@postern/tenant-db'
 
-export type { Tx, TenantDb } from '@postern/tenant-db'
-
 // A run may have 100,000 errors.
 const allowLong = statement('sync_allow_long', `select set_config('statement_timeout', '120000', true)`)
 
 export async function allowLongStatements(tx: Tx): Promise<void> {
   await tx.execute(allowLong([]))
-}
-
-const acquire = statement('sync_acquire_work', 'select tenancy.hold_work($1::uuid, $2::uuid) as held')
-const issue = statement('sync_issue_for_run', 'select tenancy.issue_for_run($1::uuid, $2::uuid) as assertion')
-
-/** Assigns the work to the worker. Returns false if it no longer exists. */
-export async function acquireWork(tx: Tx, workId: string, worker: string): Promise<boolean> {
-  const [row] = await tx.query<{ held: boolean }>(acquire([workId, worker]))
-  return row?.held === true
-}
-
-/** Issues an assertion of the work's tenant for a minute. Fails with 28000 for another worker. */
-export async function issueAssertion(tx: Tx, workId: string, worker: string): Promise<string> {
-  const [row] = await tx.query<{ assertion: string }>(issue([workId, worker]))
-  if (row === undefined) throw new Error('the assertion was not issued')
-  return row.assertion
-}
-
-// By its holder, because an approval may have granted it to another worker.
-const releaseGrant = statement(
-  'sync_release_work',
-  'delete from tenancy.granted_work g where g.work_id = $1 and g.holder = $2',
-)
-
-/** Releases the work if the worker still has it. */
-export async function releaseWork(tx: Tx, workId: string, worker: string): Promise<void> {
-  await tx.execute(releaseGrant([workId, worker]))
-}
-
-const suspended = statement('sync_is_suspended', 'select tenancy.is_work_suspended($1::uuid, $2::uuid) as suspended')
-
-export async function isSuspended(tx: Tx, workId: string, worker: string): Promise<boolean> {
-  const [row] = await tx.query<{ suspended: boolean }>(suspended([workId, worker]))
-  return row?.suspended === true
 }
 
 export interface LeasedRun {

@@ -4,7 +4,7 @@ import type { KeyRing } from '@postern/signed-context'
 import type { Outbound } from '../../outbound/outbound.ts'
 import type { Universe } from '../../push/universe.ts'
 import { SealError } from '../../secret/seal.ts'
-import type { TenantDb } from '../../worker/store.ts'
+import type { TenantDb } from '@postern/tenant-db'
 import {
   type Outcome,
   type Target,
@@ -23,7 +23,7 @@ import { findKeyOwner } from './key-owner.ts'
 import { type Mailer, createMailSender } from './mail.ts'
 import { type SendResult, type Sender, createSender } from './send.ts'
 import { openSigners } from '../sign.ts'
-import { type WorkerSession, openWorkerSession } from '../../worker/worker-session.ts'
+import { type WorkerSession, openWorkerSession } from '../../work/session.ts'
 
 export interface DeliveryParts {
   readonly db: TenantDb

@@ -21,7 +21,7 @@ import {
 import type { Deps } from '../../deps.ts'
 import { configurationOf, etagOf } from '../../etag.ts'
 import { actorOf } from '../../run/actor.ts'
-import { allowWork, disallowWork } from '../../run/store.ts'
+import { allowWork, disallowWork } from '../../work/store.ts'
 import { assertEndpointCa, assertEndpointEvents, assertEndpointUrl } from './assert-url.ts'
 import {
   type Tx,

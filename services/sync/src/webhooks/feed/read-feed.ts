@@ -1,6 +1,6 @@
 import type { Logger } from '@postern/service-kit'
 import type { Queue } from '../../queue/queue.ts'
-import type { TenantDb } from '../../worker/store.ts'
+import type { TenantDb } from '@postern/tenant-db'
 import {
   findBounds,
   insertDeliveries,
@@ -14,7 +14,7 @@ import {
   readFeed as readChanges,
 } from './store.ts'
 import { planDeliveries } from '../rules.ts'
-import { openWorkerSession } from '../../worker/worker-session.ts'
+import { openWorkerSession } from '../../work/session.ts'
 
 export interface FeedParts {
   readonly db: TenantDb

@@ -1,5 +1,6 @@
 import { parseAssertion } from '@postern/signed-context'
-import { type TenantDb, acquireWork, isSuspended, issueAssertion } from './store.ts'
+import type { TenantDb } from '@postern/tenant-db'
+import { acquireWork, isSuspended, issueAssertion } from './store.ts'
 
 export interface WorkerSession {
   readonly tenantId: string
