@@ -19,6 +19,8 @@ import {
   storedList,
 } from '@postern/service-kit'
 import { z } from 'zod'
+import type { Tx } from '@postern/tenant-db'
+import { sqlError } from '../sql/store.ts'
 import { recordAuditEvent } from '../audit/store.ts'
 import type { Deps } from '../deps.ts'
 import { configurationOf, etagOf } from '../etag.ts'
@@ -27,21 +29,17 @@ import { allowWork, disallowWork } from '../work/store.ts'
 import { deleteEndedRuns } from '../run/delete-ended-runs.ts'
 import { nextRun } from '../schedule/next-run.ts'
 import { SealError, rewrapSecret, sealSecret } from '../secret/seal.ts'
+import { type SealedSecret, resealSecrets } from '../secret/store.ts'
+import { reservedKeys } from '../push/connector-store.ts'
 import { findSecretsToSetAgain } from './destination.ts'
-import { resealWebhookSecrets } from '../webhooks/endpoint/store.ts'
 import { isPushed, keyFaults, setupFaults } from './rules.ts'
 import {
   type ConnectorState,
-  type SealedSecret,
-  type Tx,
   countConnectors,
   findConnector,
   insertConnector,
-  resealSecrets,
-  reservedKeys,
   retireConnector,
   selectConnectors,
-  sqlError,
   storeSecret,
   updateConnector as updateStored,
 } from './store.ts'
@@ -193,10 +191,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
           return undefined
         }
       }
-      const rewrapped = await db.write(
-        context,
-        async (tx) => (await resealSecrets(tx, seal)) + (await resealWebhookSecrets(tx, seal)),
-      )
+      const rewrapped = await db.write(context, async (tx) => await resealSecrets(tx, seal))
       return { rewrapped, unreadable }
     },
   )

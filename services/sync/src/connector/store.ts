@@ -1,9 +1,7 @@
 import type { Connector, CreateConnectorBody, Schedule } from '@postern/contracts'
-import { type Tx, statement } from '@postern/tenant-db'
+import { type Tx, getRow, statement } from '@postern/tenant-db'
+import type { SealedSecret } from '../secret/store.ts'
 import { retiredPrefix } from './rules.ts'
-
-export type { Tx } from '@postern/tenant-db'
-export { sqlError } from '@postern/tenant-db'
 
 interface ConnectorRow {
   readonly id: string
@@ -74,8 +72,7 @@ const count = statement(
 )
 
 export async function countConnectors(tx: Tx, key: string | undefined): Promise<number> {
-  const [row] = await tx.query<{ total: number }>(count([key ?? null]))
-  return row?.total ?? 0
+  return getRow(await tx.query<{ total: number }>(count([key ?? null]))).total
 }
 
 const findById = statement(
@@ -227,11 +224,6 @@ export async function storeSecret(tx: Tx, connectorId: string, name: string, sea
   await tx.execute(sealed === null ? dropSecret([connectorId, name]) : putSecret([connectorId, name, sealed]))
 }
 
-export interface SealedSecret {
-  readonly name: string
-  readonly sealed: string
-}
-
 // One statement, so that a new secret never goes to the old address.
 const findOpenable = statement(
   'sync_find_openable',
@@ -255,94 +247,6 @@ export async function findWithSecrets(
   return row && { connector: toConnector(row), sealed: row.sealed }
 }
 
-const selectAllSecrets = statement(
-  'sync_select_all_secrets',
-  `select s.connector_id, s.name, s.sealed
-  from sync.connector_secret s
-  order by s.connector_id, s.name
-  for update`,
-)
-const replaceSeal = statement(
-  'sync_replace_seal',
-  'update sync.connector_secret s set sealed = $3 where s.connector_id = $1 and s.name = $2',
-)
-
-/** Replaces the seal of every secret of the tenant, unless `seal` returns undefined. Returns how many changed. */
-export async function resealSecrets(
-  tx: Tx,
-  seal: (connectorId: string, secret: SealedSecret) => string | undefined,
-): Promise<number> {
-  const rows = await tx.query<SealedSecret & { connector_id: string; [column: string]: unknown }>(selectAllSecrets([]))
-  let changed = 0
-  for (const { connector_id: id, ...secret } of rows) {
-    const sealed = seal(id, secret)
-    if (sealed === undefined) continue
-    changed += await tx.execute(replaceSeal([id, secret.name, sealed]))
-  }
-  return changed
-}
-
-const inlineConnectors: Readonly<Record<Connector['dataset'], { readonly key: string; readonly name: string }>> = {
-  auditable_entities: { key: 'inline', name: 'Inline pushes' },
-  org_structure: { key: 'inline-org-structures', name: 'Inline pushes of hierarchies' },
-  test_procedures: { key: 'inline-test-procedures', name: 'Inline pushes of test procedures' },
-  people: { key: 'inline-people', name: 'Inline pushes of people' },
-}
-
-const scimConnector = { key: 'scim-inbound', name: 'Identity provider (SCIM)' } as const
-
-export const reservedKeys: ReadonlySet<string> = new Set([
-  scimConnector.key,
-  ...Object.values(inlineConnectors).map(({ key }) => key),
-])
-
-// Concurrent first pushes insert one row. Runs only if there is no row, because `on conflict` would wait for a push
-// that sets the time.
-const ensureInline = statement(
-  'sync_ensure_inline',
-  `insert into sync.connector (tenant_id, key, name, type, dataset)
-  values ((select tenancy.tenant_id()), $1, $2, $4, $3)
-  on conflict (tenant_id, key) do nothing`,
-)
-
-// Skips a locked row: another push is setting the time.
-const touchInline = statement(
-  'sync_touch_inline',
-  `with free as (
-    select c.id
-    from sync.connector c
-    where c.key = $1
-    for no key update skip locked
-  ), touched as (
-    update sync.connector c
-    set last_run_at = now()
-    from free
-    where c.id = free.id
-  )
-  select c.id from sync.connector c where c.key = $1`,
-)
-
-/** Records the time of a push and returns the connector's id. The first push of a dataset creates the connector. */
-export async function touchInlineConnector(tx: Tx, dataset: Connector['dataset']): Promise<string> {
-  return await touch(tx, { ...inlineConnectors[dataset], dataset, type: 'inline_json' })
-}
-
-export async function touchScimConnector(tx: Tx): Promise<string> {
-  return await touch(tx, { ...scimConnector, dataset: 'people', type: 'scim_inbound' })
-}
-
-async function touch(
-  tx: Tx,
-  { key, name, dataset, type }: Pick<Connector, 'key' | 'name' | 'dataset' | 'type'>,
-): Promise<string> {
-  const [row] = await tx.query<{ id: string }>(touchInline([key]))
-  if (row !== undefined) return row.id
-  await tx.execute(ensureInline([key, name, dataset, type]))
-  const [made] = await tx.query<{ id: string }>(touchInline([key]))
-  if (made === undefined) throw new Error('the connector of pushes does not exist')
-  return made.id
-}
-
 const begin = statement(
   'sync_begin_telling',
   'update sync.connector c set telling = c.telling + 1 where c.id = $1::uuid returning c.telling',
@@ -350,9 +254,7 @@ const begin = statement(
 
 /** Returns a number higher than that of every earlier update and run of the connector. */
 export async function nextUpdateNumber(tx: Tx, connectorId: string): Promise<number> {
-  const [row] = await tx.query<{ telling: number }>(begin([connectorId]))
-  if (row === undefined) throw new Error('the connector does not exist')
-  return row.telling
+  return getRow(await tx.query<{ telling: number }>(begin([connectorId]))).telling
 }
 
 const setNextRun = statement(

@@ -7,11 +7,11 @@ import {
   pushTestProcedures,
 } from '@postern/contracts'
 import { type App, type RequestInfo, contractRoute } from '@postern/service-kit'
-import { touchInlineConnector } from '../connector/store.ts'
 import { type RowWarning, warningsOfEntity, withUsableAddress, withUsableAddresses } from '../dataset/warnings.ts'
 import type { Deps } from '../deps.ts'
 import { actorOf } from '../run/actor.ts'
 import { interruptedAfterSeconds } from '../run/rules.ts'
+import { touchInlineConnector } from './connector-store.ts'
 import { problemOf } from './refusal.ts'
 import { runOutcomeOf } from './rules.ts'
 import { failInterruptedRuns, finishRun, startInlineRun } from './run-store.ts'

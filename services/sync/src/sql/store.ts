@@ -1,2 +1,2 @@
 // Only stores import tenant-db.
-export { getRow, statement } from '@postern/tenant-db'
+export { getRow, sqlError, statement } from '@postern/tenant-db'

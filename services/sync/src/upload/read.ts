@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import { countPassedBytes, suppressUnhandledRejection } from '@postern/service-kit'
-import { type Tx, findChunks } from './store.ts'
+import type { Tx } from '@postern/tenant-db'
+import { findChunks } from './store.ts'
 
 export function openUpload(read: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>, uploadId: string): Readable {
   return readChunks(async (first) => await read(async (tx) => await findChunks(tx, uploadId, first)))

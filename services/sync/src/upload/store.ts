@@ -1,7 +1,5 @@
 import { type Tx, statement } from '@postern/tenant-db'
 
-export type { Tx } from '@postern/tenant-db'
-
 const insertChunk = statement(
   'sync_insert_chunk',
   `insert into sync.upload_chunk (tenant_id, upload_id, index, content)

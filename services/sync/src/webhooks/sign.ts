@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { KeyRing } from '@postern/signed-context'
 import { Webhook } from 'standardwebhooks'
 import { openSecret, sealSecret } from '../secret/seal.ts'
-import type { SealedSecret } from '../connector/store.ts'
+import type { SealedSecret } from '../secret/store.ts'
 
 interface Endpoint {
   readonly tenantId: string

@@ -1,9 +1,10 @@
 import { type Webhook, listWebhookDeliveries, sendWebhook, uuidSchema } from '@postern/contracts'
 import { type App, contractRoute, problem, storedList } from '@postern/service-kit'
+import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../../deps.ts'
 import { actorOf } from '../../run/actor.ts'
 import { type LogFilter, countDeliveries, findDelivery, listDeliveries, resetDelivery } from './store.ts'
-import { type Tx, findEndpoint, findEndpointForChange, recordEndpointEvent } from '../endpoint/store.ts'
+import { findEndpoint, findEndpointForChange, recordEndpointEvent } from '../endpoint/store.ts'
 import { insertDeliveries, insertEvents } from '../feed/store.ts'
 
 export function webhookDeliveryRoutes(app: App, { db, queue, now }: Pick<Deps, 'db' | 'queue' | 'now'>): void {

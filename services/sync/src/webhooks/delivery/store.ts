@@ -1,6 +1,6 @@
 import type { WebhookDelivery } from '@postern/contracts'
 import { type Tx, statement } from '@postern/tenant-db'
-import type { SealedSecret } from '../../connector/store.ts'
+import type { SealedSecret } from '../../secret/store.ts'
 import type { DueDelivery } from '../rules.ts'
 
 export interface Target {

@@ -18,13 +18,13 @@ import {
   problem,
   storedList,
 } from '@postern/service-kit'
+import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../../deps.ts'
 import { configurationOf, etagOf } from '../../etag.ts'
 import { actorOf } from '../../run/actor.ts'
 import { allowWork, disallowWork } from '../../work/store.ts'
 import { assertEndpointCa, assertEndpointEvents, assertEndpointUrl } from './assert-url.ts'
 import {
-  type Tx,
   countEndpoints,
   deleteEndpoint,
   findEndpoint,

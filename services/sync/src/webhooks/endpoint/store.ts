@@ -1,8 +1,5 @@
 import { type CreatedBy, type Webhook, type WebhookTrailType, webhookSubscriptions } from '@postern/contracts'
-import { type Tx, statement } from '@postern/tenant-db'
-import type { SealedSecret } from '../../connector/store.ts'
-
-export type { Tx } from '@postern/tenant-db'
+import { type Tx, getRow, statement } from '@postern/tenant-db'
 
 export interface NewEndpoint {
   readonly id: string
@@ -85,8 +82,7 @@ const countAll = statement(
 )
 
 export async function countEndpoints(tx: Tx): Promise<number> {
-  const [row] = await tx.query<{ count: number }>(countAll([]))
-  return row?.count ?? 0
+  return getRow(await tx.query<{ count: number }>(countAll([]))).count
 }
 
 const findOne = statement(
@@ -187,32 +183,6 @@ export async function replaceSecret(
   await tx.execute(deleteEnded([endpointId]))
   await tx.execute(endSecrets([endpointId, overlapHours]))
   await tx.execute(insertSecretOf([endpointId, id, sealed]))
-}
-
-const selectSealed = statement(
-  'sync_select_webhook_secrets',
-  `select s.endpoint_id as endpoint_id, s.id as name, s.sealed
-  from sync.webhook_secret s
-  order by s.endpoint_id, s.id
-  for update`,
-)
-const replaceSeal = statement(
-  'sync_replace_webhook_seal',
-  'update sync.webhook_secret s set sealed = $3 where s.endpoint_id = $1 and s.id = $2',
-)
-
-/** Replaces the seal of every secret of the tenant, unless `seal` returns undefined. Returns how many changed. */
-export async function resealWebhookSecrets(
-  tx: Tx,
-  seal: (endpointId: string, secret: SealedSecret) => string | undefined,
-): Promise<number> {
-  const rows = await tx.query<SealedSecret & { endpoint_id: string; [column: string]: unknown }>(selectSealed([]))
-  let changed = 0
-  for (const { endpoint_id: id, ...secret } of rows) {
-    const sealed = seal(id, secret)
-    if (sealed !== undefined) changed += await tx.execute(replaceSeal([id, secret.name, sealed]))
-  }
-  return changed
 }
 
 const insertTrail = statement(
