@@ -5,7 +5,9 @@ import { missingRoutes } from './connector/missing-routes.ts'
 import type { Deps } from './deps.ts'
 import { pushRoutes } from './push/routes.ts'
 import { runEventRoutes } from './run/events.ts'
+import { runDecisionRoutes } from './run/decision-routes.ts'
 import { runRoutes } from './run/routes.ts'
+import { startRunRoute } from './run/start-route.ts'
 import { scimDescriptionRoutes } from './scim/description-routes.ts'
 import { scimGroupRoutes } from './scim/group-routes.ts'
 import { scimSearchRoutes } from './scim/search-routes.ts'
@@ -18,7 +20,9 @@ export function buildApp(app: App, deps: Deps): void {
   connectorRoutes(app, deps)
   connectorTestRoutes(app, deps)
   missingRoutes(app, deps)
+  startRunRoute(app, deps)
   runRoutes(app, deps)
+  runDecisionRoutes(app, deps)
   runEventRoutes(app, deps)
   pushRoutes(app, deps)
   scimUserRoutes(app, deps)

@@ -3,6 +3,7 @@ import { type App, type ContractInput, contractList, openPage, problem } from '@
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
 import { callUniverse, streamUniverse } from '../import/call-universe.ts'
+import { importCallerOf } from '../push/import-caller.ts'
 import { findConnector } from './store.ts'
 
 const pageKey = z.string()
@@ -11,9 +12,7 @@ export function missingRoutes(app: App, { db, universe }: Pick<Deps, 'db' | 'uni
   const find = async ({ params, context, requestId }: ContractInput<typeof route>) => {
     const connector = await db.read(context, async (tx) => await findConnector(tx, params.id))
     if (connector === undefined) throw problem('not_found')
-    const { tenantId, assertion, label } = context
-    const { id } = connector
-    return { connector, caller: { tenantId, assertion, runId: id, connectorId: id, label, requestId } }
+    return { connector, caller: importCallerOf({ context, requestId }, connector.id, connector.id) }
   }
 
   contractList(app, route, {

@@ -1,6 +1,7 @@
 import { type ProblemError, type RequestInfo, problem } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { ServiceUnavailableError } from '@postern/service-client'
+import { importCallerOf } from '../push/import-caller.ts'
 import { isPushed } from './rules.ts'
 import { findConnector, hasRunUnderWay, nextUpdateNumber } from './store.ts'
 
@@ -31,8 +32,7 @@ export async function withdrawSource(
   const { connectorId, first, second } = begun
   // The connector never had a run, so the universe does not know it.
   if (first === 1) return { updateNumber: second, undo: async () => undefined }
-  const { tenantId, assertion, label } = context
-  const caller = { tenantId, assertion, runId: connectorId, connectorId, label, requestId }
+  const caller = importCallerOf({ context, requestId }, connectorId, connectorId)
   const setRetired = async (updateNumber: number, retired: boolean): Promise<void> =>
     await universe.retireSource(caller, { telling: updateNumber, retired })
   const undo = async (): Promise<void> =>

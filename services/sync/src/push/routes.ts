@@ -12,6 +12,7 @@ import type { Deps } from '../deps.ts'
 import { actorOf } from '../run/actor.ts'
 import { interruptedAfterSeconds } from '../run/rules.ts'
 import { touchInlineConnector } from './connector-store.ts'
+import { importCallerOf } from './import-caller.ts'
 import { problemOf } from './refusal.ts'
 import { runOutcomeOf } from './rules.ts'
 import { failInterruptedRuns, finishRun, startInlineRun } from './run-store.ts'
@@ -88,8 +89,8 @@ async function pushRows(
     return { runId: await startInlineRun(tx, run), connectorId: inline, interrupted: ended }
   })
   if (interrupted > 0) log.warn({ event: 'runs_interrupted', request_id: requestId, runs: interrupted })
-  const { tenantId, assertion, label } = context
-  const outcome = await universe.apply({ tenantId, assertion, runId, connectorId, label, requestId, dataset, body })
+  const caller = importCallerOf({ context, requestId }, runId, connectorId)
+  const outcome = await universe.apply({ ...caller, dataset, body })
   await db.write(context, async (tx) => await finishRun(tx, runId, runOutcomeOf(outcome, rows)))
   return answerOf(runId, rows, outcome)
 }

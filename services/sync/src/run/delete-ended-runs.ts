@@ -1,5 +1,6 @@
 import type { RequestInfo } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
+import { importCallerOf } from '../push/import-caller.ts'
 import { clearEndedUploads } from '../upload/store.ts'
 
 /** How long a client waits. A step that has begun is completed. */
@@ -12,8 +13,7 @@ export async function deleteEndedRuns(
   { connectorId, runIds }: { readonly connectorId: string; readonly runIds: readonly string[] },
   now: () => number = () => performance.now(),
 ): Promise<void> {
-  const { tenantId, assertion, label } = context
-  const caller = { tenantId, assertion, runId: connectorId, connectorId, label, requestId }
+  const caller = importCallerOf({ context, requestId }, connectorId, connectorId)
   const end = now() + maxMs
   try {
     while (now() < end && (await db.write(context, async (tx) => await clearEndedUploads(tx, connectorId))) > 0);

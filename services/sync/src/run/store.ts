@@ -1,5 +1,5 @@
 import type { Run, SafetyBreach } from '@postern/contracts'
-import { type Tx, statement } from '@postern/tenant-db'
+import { type Tx, getRow, statement } from '@postern/tenant-db'
 import { allowWork, disallowWork } from '../work/store.ts'
 import { type RowError, insertErrors } from './error-store.ts'
 import type { Actor } from './rules.ts'
@@ -60,6 +60,11 @@ export async function findRun(
   return row === undefined ? undefined : { run: toRun(row), revision: row.revision }
 }
 
+/** Throws if there is no such run. */
+export async function getRun(tx: Tx, id: string): Promise<Run> {
+  return toRun(getRow(await tx.query<RunRow>(findRunById([id]))))
+}
+
 // Includes runs of retired connectors with this key. A tenant has few connectors, so they are scanned once.
 const isOfKey = `($1::text is null or r.connector_id = any (array(
       select o.id from sync.connector o where coalesce(o.retired_key, o.key) = $1
@@ -99,8 +104,7 @@ const countAllRuns = statement(
 )
 
 export async function countRuns(tx: Tx, { connector, statuses }: RunFilter): Promise<number> {
-  const [row] = await tx.query<{ total: number }>(countAllRuns([connector ?? null, storedStatuses(statuses)]))
-  return row?.total ?? 0
+  return getRow(await tx.query<{ total: number }>(countAllRuns([connector ?? null, storedStatuses(statuses)]))).total
 }
 
 /** A running push counts as `applying`. */
@@ -123,11 +127,11 @@ export interface NewRun {
   readonly connectorId: string
   readonly mode: Run['mode']
   readonly trigger: Run['trigger']
-  readonly uploadId: string | undefined
-  readonly inputSha256: string | undefined
+  readonly uploadId?: string | undefined
+  readonly inputSha256?: string | undefined
   readonly overrideSafety: boolean
-  readonly reason: string | undefined
-  readonly rollbackOf: string | undefined
+  readonly reason?: string | undefined
+  readonly rollbackOf?: string | undefined
   readonly actor: Actor
   readonly requestId: string
 }
@@ -173,26 +177,24 @@ const touchConnector = statement(
 /** Inserts a run to be executed. Fails by `run_one_a_connector` if another one is in progress. */
 export async function insertRun(tx: Tx, run: NewRun): Promise<string> {
   await supersedeRuns(tx, run.connectorId, 'another run of the connector has begun')
-  const [row] = await tx.query<{ id: string }>(
-    insertConnectorRun([
-      run.connectorId,
-      run.mode,
-      run.trigger,
-      run.uploadId ?? null,
-      run.inputSha256 ?? null,
-      run.overrideSafety,
-      run.reason ?? null,
-      run.rollbackOf ?? null,
-      run.actor.type,
-      run.actor.id,
-      run.actor.label,
-      run.requestId,
-    ]),
-  )
-  if (row === undefined) throw new Error('the run was not recorded')
-  await allowWork(tx, row.id)
+  const inserted = insertConnectorRun([
+    run.connectorId,
+    run.mode,
+    run.trigger,
+    run.uploadId ?? null,
+    run.inputSha256 ?? null,
+    run.overrideSafety,
+    run.reason ?? null,
+    run.rollbackOf ?? null,
+    run.actor.type,
+    run.actor.id,
+    run.actor.label,
+    run.requestId,
+  ])
+  const { id } = getRow(await tx.query<{ id: string }>(inserted))
+  await allowWork(tx, id)
   await tx.execute(touchConnector([run.connectorId]))
-  return row.id
+  return id
 }
 
 const open = statement(

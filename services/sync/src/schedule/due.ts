@@ -39,11 +39,7 @@ export async function runSchedule(
       connectorId,
       mode: 'apply',
       trigger: 'schedule',
-      uploadId: undefined,
-      inputSha256: undefined,
       overrideSafety: false,
-      reason: undefined,
-      rollbackOf: undefined,
       actor: { type: 'connector', id: connectorId, label: connector.name },
       requestId: crypto.randomUUID(),
     })

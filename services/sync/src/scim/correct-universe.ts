@@ -5,6 +5,7 @@ import type { CurrentRowsAnswer, CurrentRowsBody } from '@postern/contracts/inte
 import { problem } from '@postern/service-kit'
 import { touchScimConnector } from '../push/connector-store.ts'
 import { ServiceUnavailableError } from '@postern/service-client'
+import { importCallerOf } from '../push/import-caller.ts'
 import { startInlineRun } from '../push/run-store.ts'
 import { type Unit, personOf, readUser } from './content.ts'
 import type { PendingPush } from './pending-store.ts'
@@ -98,14 +99,8 @@ async function pushUnits(parts: Parts, sender: Sender, keys: readonly string[]):
   }
 }
 
-async function ask(
-  { universe }: Parts,
-  { context, requestId }: Sender,
-  body: CurrentRowsBody,
-): Promise<CurrentRowsAnswer['rows']> {
-  const { tenantId, assertion, label } = context
-  const caller = { tenantId, assertion, runId: requestId, label, requestId }
-  return (await universe.currentRows(caller, body)).rows
+async function ask({ universe }: Parts, sender: Sender, body: CurrentRowsBody): Promise<CurrentRowsAnswer['rows']> {
+  return (await universe.currentRows(importCallerOf(sender, sender.requestId), body)).rows
 }
 
 async function pushCorrection(

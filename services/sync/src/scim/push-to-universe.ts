@@ -1,6 +1,7 @@
 import type { PushedNode, PushedPerson } from '@postern/contracts'
 import { type ProblemError, type RequestInfo, problem } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
+import { importCallerOf } from '../push/import-caller.ts'
 import { problemOf } from '../push/refusal.ts'
 import { runOutcomeOf } from '../push/rules.ts'
 import type { ApplicationOutcome } from '../push/universe.ts'
@@ -29,8 +30,7 @@ export async function pushToUniverse(
   { people, nodes }: { readonly people: readonly PushedPerson[]; readonly nodes: readonly PushedNode[] },
   { runId, pendingId }: { readonly runId: string; readonly pendingId?: string },
 ): Promise<{ readonly mayBeApplied: boolean; readonly failure: ProblemError | undefined }> {
-  const { tenantId, assertion, label } = context
-  const caller = { tenantId, assertion, runId, label, requestId }
+  const caller = importCallerOf({ context, requestId }, runId)
   const outcome = await universe.apply(
     nodes.length === 0
       ? { ...caller, dataset: 'people', body: { people } }
