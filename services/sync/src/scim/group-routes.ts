@@ -12,6 +12,7 @@ import {
   scimSearchGroups,
 } from '@postern/contracts'
 import { type App, type RequestInfo, contractRoute, matchesEtag, problem } from '@postern/service-kit'
+import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../deps.ts'
 import { type ListQuery, type Projection, isLeftOut, listOf, pageOf, project, queryOf } from './answer.ts'
 import { type Condition, toCondition } from './filter.ts'
@@ -29,12 +30,13 @@ import {
   listMembers,
   lockGroup,
   removeMembers,
+  touchGroupsOf,
   updateGroup,
   limitByMembers,
 } from './group-store.ts'
 import type { UrlOfPath } from './locate.ts'
 import { type GroupStep, stepsOf } from './patch-group.ts'
-import { type Tx, sqlError, touchGroupsOf } from './store.ts'
+import { sqlError } from '../sql/store.ts'
 
 /** A page of groups with more members is cut short, and `itemsPerPage` says so (RFC 7644, section 3.4.2.4). */
 const maxMembersListed = 50_000

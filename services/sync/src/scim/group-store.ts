@@ -1,6 +1,6 @@
-import { statement } from '../sql/store.ts'
+import type { Tx } from '@postern/tenant-db'
 import type { Condition, FilterTable } from './filter.ts'
-import type { Tx } from './store.ts'
+import { getRow, statement } from '../sql/store.ts'
 
 export interface Member {
   readonly id: string
@@ -113,7 +113,7 @@ export async function listGroups(
           values: [...values, page.offset, page.limit],
         }),
   ])
-  return { total: totals[0]?.total ?? 0, groups }
+  return { total: getRow(totals).total, groups }
 }
 
 const insert = statement(
@@ -128,13 +128,6 @@ const update = statement(
   where g.id = $1::uuid`,
 )
 const empty = statement('sync_scim_empty_group', 'delete from sync.scim_member m where m.group_id = $1::uuid')
-const withdraw = statement(
-  'sync_scim_withdraw_group',
-  `with gone as (delete from sync.scim_member m where m.member_id = $1::uuid returning m.group_id)
-  update sync.scim_group g
-  set updated_at = now(), version = g.version + 1
-  where g.id in (select gone.group_id from gone) and g.id <> $1::uuid`,
-)
 const remove = statement('sync_scim_delete_group', 'delete from sync.scim_group g where g.id = $1::uuid')
 
 export interface GroupNames {
@@ -152,7 +145,7 @@ export async function updateGroup(tx: Tx, id: string, { displayName, externalId 
 
 export async function deleteGroup(tx: Tx, id: string): Promise<void> {
   await tx.execute(empty([id]))
-  await tx.execute(withdraw([id]))
+  await leaveGroups(tx, id)
   await tx.execute(remove([id]))
 }
 
@@ -207,6 +200,30 @@ export async function limitByMembers(
 }
 
 export async function countMembers(tx: Tx, groupId: string): Promise<number> {
-  const [row] = await tx.query<{ total: number }>(count([groupId]))
-  return row?.total ?? 0
+  return getRow(await tx.query<{ total: number }>(count([groupId]))).total
+}
+
+const leave = statement(
+  'sync_scim_leave_groups',
+  `with gone as (delete from sync.scim_member m where m.member_id = $1::uuid returning m.group_id)
+  update sync.scim_group g
+  set updated_at = now(), version = g.version + 1
+  where g.id in (select gone.group_id from gone) and g.id <> $1::uuid`,
+)
+
+/** Removes a user or group from all groups. */
+export async function leaveGroups(tx: Tx, memberId: string): Promise<void> {
+  await tx.execute(leave([memberId]))
+}
+
+const touchGroups = statement(
+  'sync_scim_touch_groups',
+  `update sync.scim_group g
+  set updated_at = now(), version = g.version + 1
+  where g.id in (select m.group_id from sync.scim_member m where m.member_id = $1::uuid)`,
+)
+
+/** Groups show the names of their members. */
+export async function touchGroupsOf(tx: Tx, id: string): Promise<void> {
+  await tx.execute(touchGroups([id]))
 }

@@ -1,6 +1,8 @@
 import { type PushedNode, uuidSchema } from '@postern/contracts'
 import { type User, readUser } from './content.ts'
-import { type Tx, findActiveUsers, listManagedUnits, countManagers } from './store.ts'
+import type { Tx } from '@postern/tenant-db'
+import { findActiveUsers } from './store.ts'
+import { countManagers, listManagedUnits } from './unit-store.ts'
 import { lowestNode, unitKeysOf } from './unit.ts'
 
 interface Change {

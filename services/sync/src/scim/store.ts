@@ -2,9 +2,6 @@ import { type Tx, getRow, statement } from '@postern/tenant-db'
 import type { UserContent } from './content.ts'
 import type { Condition, FilterTable } from './filter.ts'
 
-export type { Tx } from '@postern/tenant-db'
-export { sqlError } from '@postern/tenant-db'
-
 export interface StoredUser {
   readonly id: string
   readonly userName: string
@@ -33,7 +30,8 @@ export async function findUser(tx: Tx, id: string): Promise<StoredUser | undefin
 }
 
 const emailList = { some: `exists (select from jsonb_array_elements(u.content -> 'emails') as e (item) where {})` }
-const enterprise = `u.content -> 'urn:ietf:params:scim:schemas:extension:enterprise:2.0:User'`
+/** SQL: the enterprise extension of a user. */
+export const enterpriseSql = `u.content -> 'urn:ietf:params:scim:schemas:extension:enterprise:2.0:User'`
 const textColumn = (sql: string) => ({ sql, kind: 'text' }) as const
 
 /** Served by scim_user_user_name, scim_user_external_id and the primary key; other filters scan all users. */
@@ -50,9 +48,9 @@ export const userFilters: FilterTable = {
     'meta.resourcetype': textColumn(`'User'::text`),
     'meta.created': { sql: 'u.created_at', kind: 'time' },
     'meta.lastmodified': { sql: 'u.updated_at', kind: 'time' },
-    department: textColumn(`(${enterprise} ->> 'department')`),
-    division: textColumn(`(${enterprise} ->> 'division')`),
-    employeenumber: textColumn(`(${enterprise} ->> 'employeeNumber')`),
+    department: textColumn(`(${enterpriseSql} ->> 'department')`),
+    division: textColumn(`(${enterpriseSql} ->> 'division')`),
+    employeenumber: textColumn(`(${enterpriseSql} ->> 'employeeNumber')`),
     manager: { sql: 'u.manager', kind: 'exact' },
     'manager.value': { sql: 'u.manager', kind: 'exact' },
   },
@@ -87,7 +85,7 @@ export async function listUsers(
           maxBytes: mostBytes,
         }),
   ])
-  return { total: totals[0]?.total ?? 0, users }
+  return { total: getRow(totals).total, users }
 }
 
 export interface TakenNames {
@@ -129,52 +127,6 @@ export async function findTaken(
   )
 }
 
-// Served by scim_user_by_unit and scim_user_by_division.
-const inhabited = statement(
-  'sync_scim_inhabited_units',
-  `select wanted.key
-  from unnest($1::text[]) as wanted (key)
-  where exists (
-    select
-    from sync.scim_user u
-    where u.deleted_at is null and u.active and u.unit_key = wanted.key and u.id is distinct from $2::uuid
-  )
-  or exists (
-    select
-    from sync.scim_user u
-    where u.deleted_at is null and u.active and u.division_key = wanted.key and u.id is distinct from $2::uuid
-  )`,
-)
-
-export async function listInhabited(
-  tx: Tx,
-  keys: readonly string[],
-  exceptUser: string | undefined,
-): Promise<string[]> {
-  if (keys.length === 0) return []
-  const rows = await tx.query<{ key: string }>(inhabited([keys, exceptUser ?? null]))
-  return rows.map(({ key }) => key)
-}
-
-// Served by scim_user_by_unit.
-const managerCounts = statement(
-  'sync_scim_count_managers',
-  `select u.unit_key as unit, u.manager, count(*)::integer as users
-  from sync.scim_user u
-  where u.deleted_at is null and u.active and u.unit_key = any ($1::text[]) and u.manager is not null and u.id <> $2::uuid
-  group by u.unit_key, u.manager`,
-)
-
-export interface ManagerCount {
-  readonly unit: string
-  readonly manager: string
-  readonly users: number
-}
-
-export async function countManagers(tx: Tx, units: readonly string[], exceptUser: string): Promise<ManagerCount[]> {
-  return await tx.query<ManagerCount & { [column: string]: unknown }>(managerCounts([units, exceptUser]))
-}
-
 const activeUsers = statement(
   'sync_scim_active_users',
   `select ${columns}
@@ -188,31 +140,6 @@ export async function findActiveUsers(
   externalIds: readonly string[],
 ): Promise<StoredUser[]> {
   return ids.length + externalIds.length === 0 ? [] : await tx.query<Row>(activeUsers([ids, externalIds]))
-}
-
-// Served by scim_user_by_manager.
-const managedUnits = statement(
-  'sync_scim_managed_units',
-  `select distinct on (u.unit_key) ${enterprise} ->> 'division' as division, ${enterprise} ->> 'department' as department
-  from sync.scim_user u
-  where u.deleted_at is null and u.active and u.manager = any ($1::text[]) and u.unit_key is not null and u.id <> $2::uuid
-  order by u.unit_key
-  limit $3`,
-)
-
-export async function listManagedUnits(
-  tx: Tx,
-  names: readonly string[],
-  exceptUser: string,
-  limit: number,
-): Promise<{ readonly division: string | undefined; readonly department: string | undefined }[]> {
-  const rows = await tx.query<{ division: string | null; department: string | null }>(
-    managedUnits([names, exceptUser, limit]),
-  )
-  return rows.map(({ division, department }) => ({
-    division: division ?? undefined,
-    department: department ?? undefined,
-  }))
 }
 
 const byPersonKey = statement(
@@ -238,7 +165,7 @@ export interface UserRow {
 const insert = statement(
   'sync_scim_insert_user',
   `insert into sync.scim_user (
-    tenant_id, id, user_name, external_id, person_key, active, unit_key, division_key, content, manager
+    tenant_id, id, person_key, user_name, external_id, active, unit_key, division_key, content, manager
   )
   values ((select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 )
@@ -255,60 +182,19 @@ const remove = statement(
   set deleted_at = now(), active = false, updated_at = now(), version = u.version + 1
   where u.id = $1::uuid and u.version = $2::integer and u.deleted_at is null`,
 )
-const leave = statement(
-  'sync_scim_leave_groups',
-  `with gone as (delete from sync.scim_member m where m.member_id = $1::uuid returning m.group_id)
-  update sync.scim_group g
-  set updated_at = now(), version = g.version + 1
-  where g.id in (select gone.group_id from gone)`,
-)
-const touchGroups = statement(
-  'sync_scim_touch_groups',
-  `update sync.scim_group g
-  set updated_at = now(), version = g.version + 1
-  where g.id in (select m.group_id from sync.scim_member m where m.member_id = $1::uuid)`,
-)
-
 /** Throws a unique violation if a name is in use. */
 export async function insertUser(tx: Tx, id: string, personKey: string, row: UserRow): Promise<void> {
-  const { userName, externalId, active, unitKey, divisionKey, manager, content } = row
-  await tx.execute(
-    insert([
-      id,
-      userName,
-      externalId ?? null,
-      personKey,
-      active,
-      unitKey ?? null,
-      divisionKey ?? null,
-      JSON.stringify(content),
-      manager ?? null,
-    ]),
-  )
-}
-
-/** Groups show the names of their members. */
-export async function touchGroupsOf(tx: Tx, id: string): Promise<void> {
-  await tx.execute(touchGroups([id]))
+  await tx.execute(insert([id, personKey, ...valuesOf(row)]))
 }
 
 /** Returns false if the user no longer has this version. */
 export async function updateUser(tx: Tx, id: string, version: number, row: UserRow): Promise<boolean> {
-  const { userName, externalId, active, unitKey, divisionKey, manager, content } = row
-  const written = await tx.execute(
-    update([
-      id,
-      version,
-      userName,
-      externalId ?? null,
-      active,
-      unitKey ?? null,
-      divisionKey ?? null,
-      JSON.stringify(content),
-      manager ?? null,
-    ]),
-  )
-  return written > 0
+  return (await tx.execute(update([id, version, ...valuesOf(row)]))) > 0
+}
+
+function valuesOf({ userName, externalId, active, unitKey, divisionKey, manager, content }: UserRow): unknown[] {
+  const given = [userName, externalId, active, unitKey, divisionKey, JSON.stringify(content), manager]
+  return given.map((value) => value ?? null)
 }
 
 const touch = statement(
@@ -346,8 +232,7 @@ export async function publishUser(tx: Tx, id: string, version: number): Promise<
   await tx.execute(publish([id, version]))
 }
 
+/** Returns false if the user no longer has this version. */
 export async function deleteUser(tx: Tx, id: string, version: number): Promise<boolean> {
-  if ((await tx.execute(remove([id, version]))) === 0) return false
-  await tx.execute(leave([id]))
-  return true
+  return (await tx.execute(remove([id, version]))) > 0
 }

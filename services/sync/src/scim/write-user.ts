@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { PushedNode, PushedPerson } from '@postern/contracts'
 import { type RequestInfo, matchesEtag, problem } from '@postern/service-kit'
+import type { Tx } from '@postern/tenant-db'
 import { recordAuditEvent } from '../audit/store.ts'
 import { touchScimConnector } from '../push/connector-store.ts'
 import type { Deps } from '../deps.ts'
@@ -9,6 +10,7 @@ import { excerptOf } from '../mapping/excerpt.ts'
 import { actorOf } from '../run/actor.ts'
 import { interruptedAfterSeconds } from '../run/rules.ts'
 import { failInterruptedRuns, startInlineRun } from '../push/run-store.ts'
+import { sqlError } from '../sql/store.ts'
 import { allowWork } from '../work/store.ts'
 import { type RowError, insertErrors } from '../run/error-store.ts'
 import { type Unit, type User, type UserFacts, personOf, readUser } from './content.ts'
@@ -17,19 +19,17 @@ import { correctUniverse, findPerson, refreshUnits } from './correct-universe.ts
 import { type PendingPush, deletePendingPushes, insertPendingPush } from './pending-store.ts'
 import {
   type StoredUser,
-  type Tx,
   deleteUser,
   endUserAccess,
   findTaken,
   findUser,
   insertUser,
-  listInhabited,
   publishUser,
-  sqlError,
-  touchGroupsOf,
   touchUser,
   updateUser,
 } from './store.ts'
+import { listInhabited } from './unit-store.ts'
+import { leaveGroups, touchGroupsOf } from './group-store.ts'
 import { type Sender, pushToUniverse, uniquenessProblem } from './push-to-universe.ts'
 import { keysOf, unitChanges, unitKeysOf } from './unit.ts'
 
@@ -235,7 +235,10 @@ async function keepUser<T>(
     return await parts.db.write(request.context, async (tx): Promise<StoreOutcome<T>> => {
       if (after === undefined || before === undefined) {
         if (after !== undefined) await insertUser(tx, id, personKey, rowOf(after))
-        else if (before !== undefined && !(await deleteUser(tx, before.id, before.version))) return { done: false }
+        else if (before !== undefined) {
+          if (!(await deleteUser(tx, before.id, before.version))) return { done: false }
+          await leaveGroups(tx, before.id)
+        }
       } else if (!isDeepStrictEqual(after.content, before.content)) {
         if (!(await updateUser(tx, id, before.version, rowOf(after)))) return { done: false }
         if (getShownName(before.content) !== getShownName(after.content)) await touchGroupsOf(tx, id)
