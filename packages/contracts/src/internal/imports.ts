@@ -109,6 +109,7 @@ export const planRollbackBodySchema = z.strictObject({
   /** The `below` of the previous answer; absent in the first request. */
   below: z.int().optional(),
 })
+export type PlanRollbackBody = z.infer<typeof planRollbackBodySchema>
 export const rollbackPlanSchema = z.strictObject({
   below: z.int().nullable(),
   /** Rows that cannot be undone completely. */
@@ -185,6 +186,7 @@ export const importChangesBodySchema = z.strictObject({
   ops: z.array(opsSchema).nullable(),
   count: z.boolean(),
 })
+export type ImportChangesBody = z.infer<typeof importChangesBodySchema>
 export const importChangeSchema = z.strictObject({
   seq: z.int(),
   op: opsSchema,
@@ -211,6 +213,7 @@ export const missingRowsBodySchema = z.strictObject({
   limit: z.int().min(1).max(1001),
   count: z.boolean(),
 })
+export type MissingRowsBody = z.infer<typeof missingRowsBodySchema>
 export const missingSourceRowSchema = z.strictObject({ source_key: externalIdSchema, missing_since: timestampSchema })
 export type MissingSourceRow = z.infer<typeof missingSourceRowSchema>
 export const missingRowsAnswerSchema = z.strictObject({

@@ -4,10 +4,13 @@ import {
   type ApplyImportAnswer,
   type ImportChange,
   type ImportChanges,
-  type ImportErrors,
+  type ImportChangesBody,
   type ImportRow,
+  type MissingRowsBody,
   type MissingSourceRow,
   type PlanImportAnswer,
+  type PlanImportBody,
+  type PlanRollbackBody,
   type RollbackPlan,
   applyImportAnswerSchema,
   beginImportAnswerSchema,
@@ -41,73 +44,15 @@ export interface Attempt {
 }
 
 type Destination = Pick<Connector, 'dataset' | 'hierarchy'>
+type AttemptField = 'run_id' | 'attempt'
+
+export type Imports = ReturnType<typeof openImports>
 
 /**
  * Imports of the universe. All requests can be repeated and reject with a ServiceUnavailableError; those of an attempt also with
  * an ImportConflictError.
  */
-export interface Imports {
-  /** Returns how many rows the connector has delivered before. */
-  begin(attempt: Attempt, destination: Destination, readAt: Date): Promise<number>
-  /** Returns a page of hashes of rows that are stored as delivered, and the last key of the page. */
-  hashes(attempt: Attempt, after: string): Promise<{ readonly hashes: Buffer; readonly last: string | null }>
-  stage(attempt: Attempt, rows: readonly ImportRow[], gone?: Buffer): Promise<void>
-  plan(
-    attempt: Attempt,
-    body: {
-      readonly after: number
-      readonly hashes: number | null
-      readonly missing_policy: Connector['missing_policy']
-      readonly authoritative?: true
-    },
-  ): Promise<PlanImportAnswer>
-  planRollback(
-    attempt: Attempt,
-    destination: Destination,
-    body: { readonly readAt: Date; readonly rollbackOf: string; readonly below: number | undefined },
-  ): Promise<RollbackPlan>
-  apply(
-    attempt: Attempt,
-    diffHash: string,
-    connector: Pick<Connector, 'hierarchy' | 'authoritative'>,
-  ): Promise<ApplyImportAnswer>
-  stop(attempt: Attempt): Promise<number>
-  errors(
-    caller: ImportCaller,
-    after: number,
-    applying: boolean,
-  ): Promise<{ errors: ImportErrors; after: number | null }>
-  /** Returns whether changes after `after` are outdated. `after` of the result is null if all changes were checked. */
-  check(caller: ImportCaller, after: number): Promise<{ readonly stale: boolean; readonly after: number | null }>
-  undoable(
-    caller: ImportCaller,
-    dataset: Connector['dataset'],
-  ): Promise<{ readonly changed: boolean; readonly left: boolean }>
-  changes(
-    caller: ImportCaller,
-    body: {
-      readonly after: number
-      readonly limit: number
-      readonly ops: readonly string[] | null
-      readonly count: boolean
-    },
-  ): Promise<ImportChanges>
-  missing(
-    caller: ImportCaller,
-    destination: Destination,
-    body: { readonly after: string; readonly limit: number; readonly count: boolean },
-  ): Promise<z.infer<typeof missingRowsAnswerSchema>>
-  /** Streams all changes after `after`, without a time limit. */
-  exportChanges(
-    caller: ImportCaller,
-    body: { readonly after: number; readonly ops: readonly string[] | null },
-  ): AsyncIterable<ImportChange>
-  exportMissing(caller: ImportCaller, destination: Destination, after: string): AsyncIterable<MissingSourceRow>
-  /** Deletes rows of ended runs, with `changes` also their changes. Returns whether there may be more. */
-  clear(caller: ImportCaller, runIds: readonly string[], changes: boolean): Promise<boolean>
-}
-
-export function openImports(client: Pick<ServiceClient, 'send' | 'stream'>): Imports {
+export function openImports(client: Pick<ServiceClient, 'send' | 'stream'>) {
   const ask = async <Schema extends z.ZodType>(
     schema: Schema,
     caller: ImportCaller,
@@ -137,62 +82,75 @@ export function openImports(client: Pick<ServiceClient, 'send' | 'stream'>): Imp
     }
   }
   return {
-    begin: async (attempt, destination, readAt) => {
+    /** Returns how many rows the connector has delivered before. */
+    begin: async (attempt: Attempt, destination: Destination, readAt: Date): Promise<number> => {
       const body = { ...attemptFields(attempt), ...destinationFields(destination), read_at: readAt.toISOString() }
       return (await ask(beginImportAnswerSchema, attempt.caller, internalPaths.beginImport, body)).known
     },
-    hashes: async (attempt, after) => {
+    /** Returns a page of hashes of rows that are stored as delivered, and the last key of the page. */
+    hashes: async (
+      attempt: Attempt,
+      after: string,
+    ): Promise<{ readonly hashes: Buffer; readonly last: string | null }> => {
       const body = { ...attemptFields(attempt), after }
       const { hashes, last } = await ask(importHashesAnswerSchema, attempt.caller, internalPaths.importHashes, body)
       return { hashes: Buffer.from(hashes, 'base64'), last }
     },
-    stage: async (attempt, rows, gone) => {
+    stage: async (attempt: Attempt, rows: readonly ImportRow[], gone?: Buffer): Promise<void> => {
       const body = { ...attemptFields(attempt), rows, ...(gone === undefined ? {} : { gone: gone.toString('base64') }) }
       await ask(z.unknown(), attempt.caller, internalPaths.importRows, body)
     },
-    plan: async (attempt, body) =>
-      await ask(planImportAnswerSchema, attempt.caller, internalPaths.planImport, {
-        ...attemptFields(attempt),
-        ...body,
-      }),
-    planRollback: async (attempt, destination, { readAt, rollbackOf, below }) =>
-      await ask(rollbackPlanSchema, attempt.caller, internalPaths.planRollback, {
-        ...attemptFields(attempt),
-        ...destinationFields(destination),
-        read_at: readAt.toISOString(),
-        rollback_of: rollbackOf,
-        ...(below === undefined ? {} : { below }),
-      }),
-    apply: async (attempt, diffHash, { hierarchy, authoritative }) =>
+    plan: async (attempt: Attempt, plan: Omit<PlanImportBody, AttemptField>): Promise<PlanImportAnswer> => {
+      const body = { ...attemptFields(attempt), ...plan }
+      return await ask(planImportAnswerSchema, attempt.caller, internalPaths.planImport, body)
+    },
+    planRollback: async (
+      attempt: Attempt,
+      destination: Destination,
+      rollback: Pick<PlanRollbackBody, 'read_at' | 'rollback_of' | 'below'>,
+    ): Promise<RollbackPlan> => {
+      const body = { ...attemptFields(attempt), ...destinationFields(destination), ...rollback }
+      return await ask(rollbackPlanSchema, attempt.caller, internalPaths.planRollback, body)
+    },
+    apply: async (
+      attempt: Attempt,
+      diffHash: string,
+      { hierarchy, authoritative }: Pick<Connector, 'hierarchy' | 'authoritative'>,
+    ): Promise<ApplyImportAnswer> =>
       await ask(applyImportAnswerSchema, attempt.caller, internalPaths.applyImport, {
         ...attemptFields(attempt),
         diff_hash: diffHash,
         ...(hierarchy === null ? {} : { hierarchy }),
         ...(authoritative === true ? { authoritative } : {}),
       }),
-    stop: async (attempt) =>
+    /** Returns the number of applied changes. */
+    stop: async (attempt: Attempt): Promise<number> =>
       (await ask(stopImportAnswerSchema, attempt.caller, internalPaths.stopImport, attemptFields(attempt))).applied,
-    errors: async (caller, after, applying) =>
-      await ask(importErrorsAnswerSchema, caller, internalPaths.importErrors, {
-        run_id: caller.runId,
-        after,
-        applying,
-      }),
-    check: async (caller, after) =>
+    errors: async (caller: ImportCaller, after: number, applying: boolean) => {
+      const body = { run_id: caller.runId, after, applying }
+      return await ask(importErrorsAnswerSchema, caller, internalPaths.importErrors, body)
+    },
+    /** Returns whether changes after `after` are outdated. `after` of the result is null if all changes were checked. */
+    check: async (caller: ImportCaller, after: number) =>
       await ask(checkImportAnswerSchema, caller, internalPaths.checkImport, { run_id: caller.runId, after }),
-    undoable: async (caller, dataset) =>
+    undoable: async (caller: ImportCaller, dataset: Connector['dataset']) =>
       await ask(undoableAnswerSchema, caller, internalPaths.undoable, { run_id: caller.runId, dataset }),
-    changes: async (caller, body) =>
-      await ask(importChangesAnswerSchema, caller, internalPaths.importChanges, { run_id: caller.runId, ...body }),
-    missing: async (caller, destination, body) =>
+    changes: async (caller: ImportCaller, page: Omit<ImportChangesBody, 'run_id'>): Promise<ImportChanges> =>
+      await ask(importChangesAnswerSchema, caller, internalPaths.importChanges, { run_id: caller.runId, ...page }),
+    missing: async (caller: ImportCaller, destination: Destination, page: Omit<MissingRowsBody, keyof Destination>) =>
       await ask(missingRowsAnswerSchema, caller, internalPaths.missingRows, {
         ...destinationFields(destination),
-        ...body,
+        ...page,
       }),
-    exportChanges: (caller, body) => parseLines(importChangeSchema, caller, { run_id: caller.runId, ...body }),
-    exportMissing: (caller, destination, after) =>
+    /** Streams all changes after `after`, without a time limit. */
+    exportChanges: (
+      caller: ImportCaller,
+      from: Pick<ImportChangesBody, 'after' | 'ops'>,
+    ): AsyncIterable<ImportChange> => parseLines(importChangeSchema, caller, { run_id: caller.runId, ...from }),
+    exportMissing: (caller: ImportCaller, destination: Destination, after: string): AsyncIterable<MissingSourceRow> =>
       parseLines(missingSourceRowSchema, caller, { ...destinationFields(destination), after }),
-    clear: async (caller, runIds, changes) =>
+    /** Deletes rows of ended runs, with `changes` also their changes. Returns whether there may be more. */
+    clear: async (caller: ImportCaller, runIds: readonly string[], changes: boolean): Promise<boolean> =>
       (await ask(clearImportsAnswerSchema, caller, internalPaths.clearImports, { run_ids: runIds, changes })).more,
   }
 }

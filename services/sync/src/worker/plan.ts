@@ -1,5 +1,5 @@
 import { type Connector, type SafetyBreach, maxPushedNodes } from '@postern/contracts'
-import type { ImportPlan } from '@postern/contracts/internal'
+import type { ImportPlan, RollbackPlan } from '@postern/contracts/internal'
 import type { Tx } from '@postern/tenant-db'
 import { datasetRules } from '../dataset/rules.ts'
 import type { Imports } from '../import/imports.ts'
@@ -150,8 +150,8 @@ export async function planRollback(lease: RunLease, imports: Imports, rollbackOf
   let stay = 0
   await lease.commitStep(async () => ({}))
   for (let below: number | null | undefined = undefined; below !== null;) {
-    const body = { readAt: run.startedAt, rollbackOf, below }
-    const plan = await imports.planRollback(await lease.importAttempt(), connector, body)
+    const body = { read_at: run.startedAt.toISOString(), rollback_of: rollbackOf, below }
+    const plan: RollbackPlan = await imports.planRollback(await lease.importAttempt(), connector, body)
     stay += plan.stay
     below = plan.below
     const { created, updated, moved, reactivated, deactivated, diff_hash: diffHash } = plan
