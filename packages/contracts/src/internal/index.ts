@@ -1,5 +1,6 @@
 export * from './current-rows.ts'
 export * from './database-url.ts'
+export * from './dataset-rows.ts'
 export * from './entities.ts'
 export * from './findings.ts'
 export * from './imports.ts'

@@ -1,24 +1,17 @@
+import type { Connector } from '@postern/contracts'
 import {
-  type Connector,
-  pushedEntitySchema,
-  pushedNodeSchema,
-  pushedPersonSchema,
-  pushedTestProcedureSchema,
-} from '@postern/contracts'
-import { type RowRuleFault, checkEntityRow, checkNodeRow, checkTestProcedureRow } from '@postern/contracts/internal'
-import type { z } from 'zod'
+  type DatasetRows,
+  type RowRuleFault,
+  checkEntityRow,
+  checkNodeRow,
+  checkTestProcedureRow,
+  datasetRows,
+} from '@postern/contracts/internal'
 import { type RowWarning, warningsOfEntity } from './warnings.ts'
 
 export type Dataset = Connector['dataset']
 
-export interface DatasetRules {
-  readonly schema: z.ZodObject
-  readonly keyField: string
-  /** Null if rows are not a tree. */
-  readonly parentField: string | null
-  readonly statusField: string | null
-  /** The status of a row that cannot become inactive. */
-  readonly draft: string | null
+export interface DatasetRules extends DatasetRows {
   /** Fields whose text is parsed, for sources that have only text. */
   readonly numbers: readonly string[]
   readonly booleans: readonly string[]
@@ -27,48 +20,22 @@ export interface DatasetRules {
   readonly warningsOf?: (row: Readonly<Record<string, unknown>>) => readonly RowWarning[]
 }
 
+const plain = { numbers: [], booleans: [], lists: [] } as const
+
 export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
   auditable_entities: {
-    schema: pushedEntitySchema,
-    keyField: 'external_id',
-    parentField: 'parent_external_id',
-    statusField: 'status',
-    draft: 'draft',
+    ...datasetRows.auditable_entities,
+    ...plain,
     numbers: ['audit_frequency_months', 'inherent_risk.score', 'residual_risk.score'],
-    booleans: [],
-    lists: [],
     faultsOf: checkEntityRow,
     warningsOf: warningsOfEntity,
   },
-  org_structure: {
-    schema: pushedNodeSchema,
-    keyField: 'node_key',
-    parentField: 'parent_key',
-    statusField: 'status',
-    draft: null,
-    numbers: [],
-    booleans: [],
-    lists: ['entities'],
-    faultsOf: checkNodeRow,
-  },
-  people: {
-    schema: pushedPersonSchema,
-    keyField: 'external_id',
-    parentField: null,
-    statusField: 'active',
-    draft: null,
-    numbers: [],
-    booleans: ['active'],
-    lists: [],
-  },
+  org_structure: { ...datasetRows.org_structure, ...plain, lists: ['entities'], faultsOf: checkNodeRow },
+  people: { ...datasetRows.people, ...plain, booleans: ['active'] },
   test_procedures: {
-    schema: pushedTestProcedureSchema,
-    keyField: 'external_id',
-    parentField: null,
-    statusField: null,
-    draft: null,
+    ...datasetRows.test_procedures,
+    ...plain,
     numbers: ['population_size', 'sample_size'],
-    booleans: [],
     lists: ['entities'],
     faultsOf: checkTestProcedureRow,
   },

@@ -2,7 +2,7 @@ import type { ApplyImportAnswer } from '@postern/contracts/internal'
 import { getRow, statement } from '../sql/store.ts'
 import { lockPeople } from '../push-people/store.ts'
 import { isBroughtByOthers } from './plan-store.ts'
-import { firstMissingSeq } from './rules.ts'
+import { changeOps, firstMissingSeq } from './rules.ts'
 import type { Import, Tx } from './store.ts'
 
 export interface PlannedRow {
@@ -19,7 +19,7 @@ export async function listNextRows(
   return await tx.query<PlannedRow & { [column: string]: unknown }>(nextRows([runId, appliedSequence, rows, bytes]))
 }
 
-const isChange = (row: string): string => `${row}.op in ('create', 'update', 'move', 'deactivate', 'reactivate')`
+const isChange = (row: string): string => `${row}.op in ${changeOps}`
 const isOpen = (row: string): string => `${row}.op <> 'invalid' and ${row}.op <> 'gone' and ${row}.errors is null`
 
 const nextRows = statement(

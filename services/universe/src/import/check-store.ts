@@ -1,6 +1,7 @@
 import { getRow } from '../sql/store.ts'
 import { currentRowsSql } from '../current-rows/store.ts'
 import { byDataset } from './by-dataset-store.ts'
+import { changeOps } from './rules.ts'
 import type { Import, Tx } from './store.ts'
 
 const checkedAtOnce = 20_000
@@ -29,7 +30,7 @@ const check = byDataset(
     select r.seq, r.source_key as key, r.before, r.content
     from universe.import_row r
     where r.run_id = $1::uuid and r.seq > $2::integer and r.errors is null
-      and r.op in ('create', 'update', 'move', 'deactivate', 'reactivate')
+      and r.op in ${changeOps}
     order by r.seq
     limit $3::integer
   ),

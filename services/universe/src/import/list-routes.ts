@@ -12,9 +12,9 @@ import {
 import { type App, StreamedAnswer, internalRoute, isTooLarge, streamList } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { countImportChanges, countMissingRows, listChanges, listErrors, listMissing } from './list-store.ts'
-import { type Imports, bySync, write } from './requests.ts'
+import { type Imports, bySync, inLongTransaction } from './requests.ts'
 import { scopeOf } from './rules.ts'
-import { type Tx, allowLongStatements, clearImports } from './store.ts'
+import { type Tx, clearImports } from './store.ts'
 
 const exportBatch = 500
 
@@ -100,11 +100,9 @@ export function importListRoutes(app: App, deps: Imports & Pick<Deps, 'db'>): vo
   internalRoute(
     app,
     { ...bySync, path: internalPaths.clearImports, body: clearImportsBodySchema },
-    async ({ body, context }) =>
-      await write(deps, context, async (tx) => {
-        await allowLongStatements(tx)
-        return { more: await clearImports(tx, body.run_ids, body.changes) }
-      }),
+    inLongTransaction(deps, async (tx, { body }) => {
+      return { more: await clearImports(tx, body.run_ids, body.changes) }
+    }),
   )
 }
 

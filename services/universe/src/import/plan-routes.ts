@@ -16,14 +16,13 @@ import { findLockedOut } from './access-store.ts'
 import { checkChanges } from './check-store.ts'
 import { assertContents } from './contents.ts'
 import { compareRows, hasLostHashes, isBaselineStale, planMissingRows, rejectInvalidRows } from './plan-store.ts'
-import { type Imports, assertCurrentAttempt, bySync, maxRowsBytes, write } from './requests.ts'
+import { type Imports, assertCurrentAttempt, bySync, inLongTransaction, maxRowsBytes, write } from './requests.ts'
 import { findUndoable, planInverse } from './rollback-store.ts'
 import { parseScope, scopeOf } from './rules.ts'
 import { countGone, countSourceRows, listHashes, stageGone, stageRows, deleteStaged } from './stage-store.ts'
 import {
   type Import,
   type Tx,
-  allowLongStatements,
   clearImports,
   findImport,
   listUnclearedImports,
@@ -37,33 +36,29 @@ export function planRoutes(app: App, deps: Imports): void {
   internalRoute(
     app,
     { ...bySync, path: internalPaths.beginImport, body: beginImportBodySchema },
-    async ({ body, context }) =>
-      await write(deps, context, async (tx) => {
-        await allowLongStatements(tx)
-        const about = {
-          connectorId: context.id,
-          scope: scopeOf(body.dataset, body.hierarchy),
-          readAt: body.read_at,
-          rollbackOf: null,
-        }
-        const opened = assertCurrentAttempt(await openImport(tx, body, about))
-        await deleteStaged(tx, body.run_id)
-        // Cleans up after a crash. The next run removes the rest.
-        const ended = await listUnclearedImports(tx, context.id, body.run_id)
-        if (ended.length > 0) await clearImports(tx, ended, false)
-        return { known: await countSourceRows(tx, opened) }
-      }),
+    inLongTransaction(deps, async (tx, { body, context }) => {
+      const about = {
+        connectorId: context.id,
+        scope: scopeOf(body.dataset, body.hierarchy),
+        readAt: body.read_at,
+        rollbackOf: null,
+      }
+      const opened = assertCurrentAttempt(await openImport(tx, body, about))
+      await deleteStaged(tx, body.run_id)
+      // Cleans up after a crash. The next run removes the rest.
+      const ended = await listUnclearedImports(tx, context.id, body.run_id)
+      if (ended.length > 0) await clearImports(tx, ended, false)
+      return { known: await countSourceRows(tx, opened) }
+    }),
   )
 
   internalRoute(
     app,
     { ...bySync, path: internalPaths.importHashes, body: importHashesBodySchema },
-    async ({ body, context }) =>
-      await write(deps, context, async (tx) => {
-        await allowLongStatements(tx)
-        const { hashes, last } = await listHashes(tx, assertCurrentAttempt(await lockImport(tx, body)), body.after)
-        return { hashes: hashes.toString('base64'), last: last ?? null }
-      }),
+    inLongTransaction(deps, async (tx, { body }) => {
+      const { hashes, last } = await listHashes(tx, assertCurrentAttempt(await lockImport(tx, body)), body.after)
+      return { hashes: hashes.toString('base64'), last: last ?? null }
+    }),
   )
 
   internalRoute(
@@ -91,61 +86,53 @@ export function planRoutes(app: App, deps: Imports): void {
   internalRoute(
     app,
     { ...bySync, path: internalPaths.planImport, body: planImportBodySchema },
-    async ({ body, context }): Promise<PlanImportAnswer> =>
-      await write(deps, context, async (tx) => {
-        await allowLongStatements(tx)
-        const found = assertCurrentAttempt(await lockImport(tx, body))
-        if (body.after === 0) {
-          if (body.hashes !== null && (await isBaselineStale(tx, found, body.hashes))) return { state: 'read_again' }
-          await rejectInvalidRows(tx, found)
-        }
-        const last = await compareRows(tx, found, body.after)
-        return last === undefined ? await finishPlan(tx, found, body) : { state: 'comparing', after: last }
-      }),
+    inLongTransaction(deps, async (tx, { body }): Promise<PlanImportAnswer> => {
+      const found = assertCurrentAttempt(await lockImport(tx, body))
+      if (body.after === 0) {
+        if (body.hashes !== null && (await isBaselineStale(tx, found, body.hashes))) return { state: 'read_again' }
+        await rejectInvalidRows(tx, found)
+      }
+      const last = await compareRows(tx, found, body.after)
+      return last === undefined ? await finishPlan(tx, found, body) : { state: 'comparing', after: last }
+    }),
   )
 
   internalRoute(
     app,
     { ...bySync, path: internalPaths.planRollback, body: planRollbackBodySchema },
-    async ({ body, context }): Promise<RollbackPlan> =>
-      await write(deps, context, async (tx) => {
-        await allowLongStatements(tx)
-        const about = {
-          connectorId: context.id,
-          scope: scopeOf(body.dataset, body.hierarchy),
-          readAt: body.read_at,
-          rollbackOf: body.rollback_of,
-        }
-        const opened = assertCurrentAttempt(await openImport(tx, body, about))
-        if (body.below === undefined) await deleteStaged(tx, body.run_id)
-        const { below, stay } = await planInverse(tx, opened, body.below ?? 2_147_483_647)
-        const { diff_hash, created, updated, moved, reactivated, deactivated } = await summarizeChanges(tx, body.run_id)
-        if (below === undefined)
-          await recordPlan(tx, body.run_id, { diffHash: diff_hash, isWhole: false, isAuthoritative: null })
-        return { below: below ?? null, stay, diff_hash, created, updated, moved, reactivated, deactivated }
-      }),
+    inLongTransaction(deps, async (tx, { body, context }): Promise<RollbackPlan> => {
+      const about = {
+        connectorId: context.id,
+        scope: scopeOf(body.dataset, body.hierarchy),
+        readAt: body.read_at,
+        rollbackOf: body.rollback_of,
+      }
+      const opened = assertCurrentAttempt(await openImport(tx, body, about))
+      if (body.below === undefined) await deleteStaged(tx, body.run_id)
+      const { below, stay } = await planInverse(tx, opened, body.below ?? 2_147_483_647)
+      const { diff_hash, created, updated, moved, reactivated, deactivated } = await summarizeChanges(tx, body.run_id)
+      if (below === undefined)
+        await recordPlan(tx, body.run_id, { diffHash: diff_hash, isWhole: false, isAuthoritative: null })
+      return { below: below ?? null, stay, diff_hash, created, updated, moved, reactivated, deactivated }
+    }),
   )
 
   internalRoute(
     app,
     { ...bySync, path: internalPaths.undoable, body: undoableBodySchema },
-    async ({ body, context }) =>
-      await write(deps, context, async (tx) => {
-        await allowLongStatements(tx)
-        return await findUndoable(tx, body.run_id, body.dataset)
-      }),
+    inLongTransaction(deps, async (tx, { body }) => {
+      return await findUndoable(tx, body.run_id, body.dataset)
+    }),
   )
 
   internalRoute(
     app,
     { ...bySync, path: internalPaths.checkImport, body: checkImportBodySchema },
-    async ({ body, context }) =>
-      await write(deps, context, async (tx) => {
-        await allowLongStatements(tx)
-        const found = await findImport(tx, body.run_id)
-        if (found === undefined) throw problem('conflict', { detail: 'The run has no planned changes.' })
-        return await checkChanges(tx, found, body.after)
-      }),
+    inLongTransaction(deps, async (tx, { body }) => {
+      const found = await findImport(tx, body.run_id)
+      if (found === undefined) throw problem('conflict', { detail: 'The run has no planned changes.' })
+      return await checkChanges(tx, found, body.after)
+    }),
   )
 }
 

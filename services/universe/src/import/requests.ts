@@ -1,7 +1,7 @@
 import type { RequestInfo } from '@postern/service-kit'
 import { problem } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
-import type { Tx } from './store.ts'
+import { type Tx, allowLongStatements } from './store.ts'
 
 /** Common to all routes of imports. Only the sync service calls them, as a connector. */
 export const bySync = { method: 'POST', signedBy: ['sync-universe'], callers: ['service'] } as const
@@ -18,6 +18,18 @@ export async function write<T>(
   work: (tx: Tx) => Promise<T>,
 ): Promise<T> {
   return await importDb.write({ assertion }, work)
+}
+
+/** Returns a handler that does its work in one transaction, with long statements. */
+export function inLongTransaction<Input extends Pick<RequestInfo, 'context'>, Answer>(
+  deps: Imports,
+  work: (tx: Tx, input: Input) => Promise<Answer>,
+): (input: Input) => Promise<Answer> {
+  return async (input) =>
+    await write(deps, input.context, async (tx) => {
+      await allowLongStatements(tx)
+      return await work(tx, input)
+    })
 }
 
 /** Returns the import. Throws 409 if a later attempt has it. */

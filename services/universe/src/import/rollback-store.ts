@@ -1,12 +1,12 @@
 import type { RollbackPlan } from '@postern/contracts/internal'
 import { getRow, statement } from '../sql/store.ts'
-import { importRules, parseScope } from './rules.ts'
+import { changeOps, importRules, parseScope } from './rules.ts'
 import type { Import, Tx } from './store.ts'
 
 const undoneAtOnce = 50_000
 
 const isApplied = (change: string, owner: string): string => `(
-      ${change}.op in ('create', 'update', 'move', 'deactivate', 'reactivate') and ${change}.errors is null
+      ${change}.op in ${changeOps} and ${change}.errors is null
       and ${change}.seq <= ${owner}.applied_sequence
     )`
 
@@ -77,7 +77,7 @@ const selectUndoable = statement(
   `with looked as materialized (
     select c.*
     from universe.import_row c
-    where c.run_id = $1::uuid and c.op in ('create', 'update', 'move', 'deactivate', 'reactivate')
+    where c.run_id = $1::uuid and c.op in ${changeOps}
     order by c.seq
     limit $6::integer
   ),
@@ -111,7 +111,7 @@ const next = statement(
   from (
     select r.seq
     from universe.import_row r
-    where r.run_id = $1::uuid and r.seq < $2::integer and r.op in ('create', 'update', 'move', 'deactivate', 'reactivate')
+    where r.run_id = $1::uuid and r.seq < $2::integer and r.op in ${changeOps}
     order by r.seq desc
     limit $3::integer
   ) as c`,

@@ -1,60 +1,25 @@
 import { type Connector, maxNodeDepth } from '@postern/contracts'
+import { type DatasetRows, datasetRows } from '@postern/contracts/internal'
 import { maxDepth } from '../push/rules.ts'
 
 type Dataset = Connector['dataset']
 
-export interface ImportRules {
-  readonly keyField: string
-  /** Null for rows that form no tree. */
-  readonly parentField: string | null
+export interface ImportRules extends DatasetRows {
   readonly maxDepth: number
-  /** Null for rows that cannot become inactive. */
-  readonly statusField: string | null
   readonly inactive: string | boolean | null
-  /** A status that cannot become inactive. */
-  readonly draft: string | null
   /** A field whose value only one active row can have. */
   readonly uniqueField: string | null
 }
 
 export const importRules: Readonly<Record<Dataset, ImportRules>> = {
-  auditable_entities: {
-    keyField: 'external_id',
-    parentField: 'parent_external_id',
-    maxDepth,
-    statusField: 'status',
-    inactive: 'archived',
-    draft: 'draft',
-    uniqueField: null,
-  },
-  org_structure: {
-    keyField: 'node_key',
-    parentField: 'parent_key',
-    maxDepth: maxNodeDepth,
-    statusField: 'status',
-    inactive: 'inactive',
-    draft: null,
-    uniqueField: null,
-  },
-  people: {
-    keyField: 'external_id',
-    parentField: null,
-    maxDepth: 1,
-    statusField: 'active',
-    inactive: false,
-    draft: null,
-    uniqueField: 'email',
-  },
-  test_procedures: {
-    keyField: 'external_id',
-    parentField: null,
-    maxDepth: 1,
-    statusField: null,
-    inactive: null,
-    draft: null,
-    uniqueField: null,
-  },
+  auditable_entities: { ...datasetRows.auditable_entities, maxDepth, inactive: 'archived', uniqueField: null },
+  org_structure: { ...datasetRows.org_structure, maxDepth: maxNodeDepth, inactive: 'inactive', uniqueField: null },
+  people: { ...datasetRows.people, maxDepth: 1, inactive: false, uniqueField: 'email' },
+  test_procedures: { ...datasetRows.test_procedures, maxDepth: 1, inactive: null, uniqueField: null },
 }
+
+/** SQL: the kinds of rows that change something. */
+export const changeOps = `('create', 'update', 'move', 'deactivate', 'reactivate')`
 
 /** The seq of a row is its number, plus this for each level of its depth. */
 export const seqsADepth = 10_000_000

@@ -1,14 +1,7 @@
 import { createHash } from 'node:crypto'
-import {
-  pushedEntitySchema,
-  pushedNodeSchema,
-  pushedPersonSchema,
-  pushedTestProcedureSchema,
-  type Connector,
-} from '@postern/contracts'
-import type { ImportPlan } from '@postern/contracts/internal'
+import { type ImportPlan, datasetRows } from '@postern/contracts/internal'
 import { getRow, statement } from '../sql/store.ts'
-import { firstMissingSeq, parseScope } from './rules.ts'
+import { changeOps, firstMissingSeq, parseScope } from './rules.ts'
 import type { Import, Tx } from './store.ts'
 
 type Summary = Pick<
@@ -35,7 +28,7 @@ const summarize = statement(
     encode(sha256(coalesce(string_agg(sha256(convert_to(
       concat_ws(E'\\n', r.op, coalesce(r.before::text, ''), coalesce(r.content::text, ''), r.source_key),
       'UTF8')), '' order by r.seq)
-      filter (where r.op in ('create', 'update', 'move', 'deactivate', 'reactivate')), '')
+      filter (where r.op in ${changeOps}), '')
     ), 'hex') as diff_hash
   from universe.import_row r
   where r.run_id = $1::uuid`,
@@ -88,16 +81,9 @@ export function sha256Of(...parts: readonly string[]): string {
   return hash.digest('hex')
 }
 
-const fieldsOf: Readonly<Record<Connector['dataset'], readonly string[]>> = {
-  auditable_entities: Object.keys(pushedEntitySchema.shape),
-  org_structure: Object.keys(pushedNodeSchema.shape),
-  people: Object.keys(pushedPersonSchema.shape),
-  test_procedures: Object.keys(pushedTestProcedureSchema.shape),
-}
-
 /** Lists fields that rows lose and no row of the source has. Call it only if all rows were sent. */
 export async function listLostFields(tx: Tx, { runId, scope }: Import): Promise<ImportPlan['lost_fields']> {
-  const fields = fieldsOf[parseScope(scope).dataset]
+  const fields = Object.keys(datasetRows[parseScope(scope).dataset].schema.shape)
   return await tx.query<{ field: string; rows: number }>(lostFields([runId, fields, firstMissingSeq]))
 }
 
