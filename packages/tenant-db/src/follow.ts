@@ -1,7 +1,5 @@
 import type { Pool, QueryResultRow } from 'pg'
-import { acquire } from './pool.ts'
-import type { Tx } from './session.ts'
-import { Session } from './session.ts'
+import type { Session, Tx } from './session.ts'
 import { DatabaseUnavailableError } from './sql-error.ts'
 
 /** A longer snapshot would keep PostgreSQL from vacuuming. */
@@ -18,14 +16,14 @@ const slotWithinMs = 15_000
  */
 export async function* follow<Item>(
   pool: Pool,
-  queryTimeoutMs: number,
+  openSession: () => Promise<Session>,
   assertion: string,
   list: (tx: Tx) => Promise<readonly Item[]>,
   size: number,
 ): AsyncGenerator<readonly Item[]> {
   const releaseSlot = await acquireReaderSlot(pool, tenantOf(assertion))
   try {
-    const session = new Session(await acquire(pool), queryTimeoutMs)
+    const session = await openSession()
     const keepAlive = setInterval(() => {
       void session.query({ text: 'select 1', values: [] }).catch(() => undefined)
     }, keepAliveMs)

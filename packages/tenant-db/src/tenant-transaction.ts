@@ -100,8 +100,12 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
   return {
     read: (tenant, fn) => read(connections, tenant, fn).catch(recordFailureOf(tenant)),
     write: (tenant, fn) => write(connections, tenant, fn).catch(recordFailureOf(tenant)),
-    follow: (tenant, list, size) =>
-      mapStreamErrors(follow(pool, queryTimeoutMs, tenant.assertion, list, size), recordFailureOf(tenant)),
+    follow: (tenant, list, size) => {
+      const { assertion } = tenant
+      // Without the share, because rows are sent as they are read.
+      const open = async () => await openSession(connections, { assertion }, 'read')
+      return mapStreamErrors(follow(pool, open, assertion, list, size), recordFailureOf(tenant))
+    },
     // Overwrites an assertion that a statement may have left in the session.
     system: (fn) => write(connections, { assertion: '' }, fn).catch(recordAndThrow),
     ping: (schema) => ping(pool, queryTimeoutMs, schema),

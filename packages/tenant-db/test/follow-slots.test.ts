@@ -2,6 +2,8 @@ import type { Pool, PoolClient } from 'pg'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { DatabaseUnavailableError, type Tx } from '../src/index.ts'
 import { follow } from '../src/follow.ts'
+import { acquire } from '../src/pool.ts'
+import { Session } from '../src/session.ts'
 import { FakeClient, type FakeQuery } from './fake-client.ts'
 import { sql } from './tenant-tables.ts'
 
@@ -37,10 +39,11 @@ function fakePool(max: number) {
 }
 
 const list = async (tx: Tx): Promise<unknown[]> => await tx.query(sql('select n from numbers where n > $1', 0))
+const opener = (pool: Pool) => async () => new Session(await acquire(pool), 600_000)
 let readers = 0
 /** Reads for a tenant; for a new one each time by default. */
 const read = (pool: Pool, tenant = `t${(readers += 1)}`): AsyncGenerator<readonly unknown[]> =>
-  follow(pool, 600_000, `v1.a.${tenant}.1.m`, list, 2)
+  follow(pool, opener(pool), `v1.a.${tenant}.1.m`, list, 2)
 
 describe('a list that is followed', () => {
   test('uses one cursor for all batches, and its connection is not reused', async () => {
@@ -66,7 +69,7 @@ describe('a list that is followed', () => {
   ])('is fetched in batches that fit into memory, with rows of %s', async (_of, rowOf) => {
     const { pool, clients } = fakePool(4)
     let length = 1_000_000
-    const long = follow(pool, 600_000, 'v1.a.b.1.m', list, 100)
+    const long = follow(pool, opener(pool), 'v1.a.b.1.m', list, 100)
     const known = (text: string) => {
       const count = Number(/^fetch forward (\d+)/.exec(text)?.[1] ?? 0)
       const found = Array.from({ length: count }, () => rowOf('x'.repeat(length)))

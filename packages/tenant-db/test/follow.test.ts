@@ -72,3 +72,32 @@ test('an abandoned list is closed, and lists beyond a quarter of the connections
   expect(order).toEqual(['first', 'second'])
   await expect.poll(() => db.stats().total - db.stats().idle, { timeout: 30_000 }).toBe(0)
 })
+
+test('a list that is followed is among the connections of its tenant, so that the reserve stays for others', async () => {
+  const eight = tables.open({ maxConnections: 8 })
+  const list = eight.follow(tables.mint(tenantId), listNames, 1)[Symbol.asyncIterator]()
+  await list.next()
+  const end = Promise.withResolvers<void>()
+  let held = 0
+  const writes = Array.from({ length: 7 }, async () => {
+    await eight.write(tables.mint(tenantId), async () => {
+      held += 1
+      await end.promise
+    })
+  })
+  await expect.poll(() => eight.stats().waiting, { timeout: 30_000 }).toBe(2)
+  const both = Promise.withResolvers<void>()
+  let begun = 0
+  const others = [other, randomUUID()].map(async (id) => {
+    await eight.write(tables.mint(id), async () => {
+      begun += 1
+      if (begun === 2) both.resolve()
+      await both.promise
+    })
+  })
+  await Promise.all(others)
+  await expect.poll(() => held, { timeout: 30_000 }).toBe(5)
+  end.resolve()
+  await list.return?.()
+  await Promise.all(writes)
+})
