@@ -195,6 +195,30 @@ test('a person whose answers do not come leaves connections to others, of the sa
   expect((await send(`${url}/api/v1/findings`)).status).toBe(200)
 })
 
+test('a read whose client leaves ends at the gateway, and a change that was received does not', async () => {
+  const asked: ServerResponse[] = []
+  const gateway = createPlainServer((request, response) => {
+    if (request.url === '/api/v1/slow') asked.push(response)
+    else response.end(String(request.headers['x-open-request']))
+  })
+  const url = await consoleBefore(`http://127.0.0.1:${await listen(gateway)}`)
+  const leave = async (method: string) => {
+    const seen = asked.length
+    const leaving = rawRequest(`${url}/api/v1/slow`, { method, headers }).on('error', () => undefined)
+    leaving.end()
+    await expect.poll(() => asked.length, { timeout: 60_000 }).toBe(seen + 1)
+    leaving.destroy()
+  }
+  await leave('POST')
+  await leave('GET')
+  const [change, read] = asked
+  await expect.poll(() => read?.closed, { timeout: 60_000 }).toBe(true)
+  expect(change?.closed).toBe(false)
+  change?.end('{}')
+  // The name of the open request stays within the console.
+  expect(await send(`${url}/api/v1/findings`)).toEqual({ status: 200, text: 'undefined' })
+})
+
 test('what a person has open is cut when the session ends, and what others have open is not', async () => {
   const held: ServerResponse[] = []
   const gateway = createPlainServer((request, response) => {

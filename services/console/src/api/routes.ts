@@ -6,13 +6,14 @@ import { problem } from '@postern/service-kit'
 import { targetRemedy } from '@postern/service-kit/access'
 import { canonicalTarget } from '@postern/signed-context'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { Pool } from 'undici'
 import type { Config } from '../config.ts'
 import type { Deps, SignIn } from '../deps.ts'
 import { assertCsrfToken, assertSameOrigin } from '../http/same-origin.ts'
 import { findSession, signInRequired } from '../http/session-guard.ts'
 import { forwardedFor } from './forwarded-for.ts'
 import { gatewayConnections } from './gateway.ts'
-import { createOpenRequests } from './open-requests.ts'
+import { type OpenRequests, createOpenRequests } from './open-requests.ts'
 import type { Session } from '../session/content.ts'
 
 const passedHeaders = [
@@ -60,9 +61,11 @@ export function apiRoutes(parent: FastifyInstance, deps: ApiDeps, config: ApiCon
     app.addHook('onClose', async () => await openRequests.close())
     app.addHook('preHandler', async (request, reply) => {
       request.session = await authorize(request, deps, config.origin)
-      openRequests.enter(request, reply, request.session, !isAutomatic(request))
+      if (!openRequests.enter(request, reply, request.session, !isAutomatic(request))) reply.hijack()
     })
-    const options = proxyOptions(config)
+    const gateway = new Pool(config.gatewayUrl, gatewayConnections).compose(openRequests.intercept)
+    // Assigned, because the types of the proxy are those of another release of undici, whose `request` is the same.
+    const options = Object.assign(proxyOptions(config, openRequests), { undici: gateway })
     await app.register(proxy, { ...options, prefix: apiPath, rewritePrefix: apiPath, routes: ['/*'], httpMethods })
     const { path } = receiptKeys
     await app.register(proxy, { ...options, prefix: path, rewritePrefix: path, routes: ['/'], httpMethods: ['GET'] })
@@ -108,15 +111,20 @@ function assertForwardable({ raw, headers }: FastifyRequest): void {
   }
 }
 
-function proxyOptions({ basePath, gatewayUrl }: ApiConfig): FastifyHttpProxyOptions {
+function proxyOptions(
+  { basePath, gatewayUrl }: ApiConfig,
+  { headersFor }: Pick<OpenRequests, 'headersFor'>,
+): FastifyHttpProxyOptions {
   return {
     upstream: gatewayUrl,
-    undici: { ...gatewayConnections },
     destroyAgent: true,
     retryMethods: [],
     internalRewriteLocationHeader: false,
     replyOptions: {
-      rewriteRequestHeaders: (request, headers) => requestHeaders(request, headers),
+      rewriteRequestHeaders: (request, headers) => ({
+        ...requestHeaders(request, headers),
+        ...headersFor(request),
+      }),
       rewriteHeaders: (headers) => answerHeaders(headers, basePath),
       onResponse: (request, reply, { stream }) => {
         void (isCompressible(request, reply) ? reply.compress(stream) : reply.send(stream))
