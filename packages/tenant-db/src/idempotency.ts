@@ -135,7 +135,6 @@ export function openIdempotencyStore(db: Pick<TenantDb, 'write'>, schema: string
 }
 
 interface StoredRequest {
-  readonly [column: string]: unknown
   readonly claim_id: string
   readonly fingerprint: Buffer
   readonly answer: string | null

@@ -5,7 +5,6 @@ import type { Actor } from '../actor.ts'
 const unchanged: EvidencePolicy = { retention_years: 7, changed_at: null, changed_by: null, version: 0 }
 
 interface PolicyRow {
-  readonly [column: string]: unknown
   readonly retention_years: number
   readonly version: number
   readonly changed_at: Date

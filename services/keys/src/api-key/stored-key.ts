@@ -33,7 +33,6 @@ export interface StoredKey {
 
 /** A row of `keyColumns`. */
 export interface KeyRow {
-  readonly [column: string]: unknown
   readonly id: string
   readonly hash: string
   readonly last_four: string

@@ -2,7 +2,6 @@ import { type AuditEvent, type AuditFilter, auditEventSchema } from '@postern/co
 import { type Tx, statement } from '@postern/tenant-db'
 
 interface EventRow {
-  readonly [column: string]: unknown
   readonly id: string
   readonly at: Date
   readonly position: string

@@ -2,7 +2,6 @@ import { type ApiKeyEvent, apiKeyEventSchema } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 
 interface EventRow {
-  readonly [column: string]: unknown
   readonly id: string
   readonly at: Date
   readonly actor_type: string | null

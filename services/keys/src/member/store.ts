@@ -3,7 +3,6 @@ import type { UsageReport } from '@postern/contracts/internal'
 import type { Tx } from '@postern/tenant-db'
 
 interface MemberRow {
-  readonly [column: string]: unknown
   readonly first_seen_at: Date
   readonly last_seen_at: Date
   readonly left_at: Date | null

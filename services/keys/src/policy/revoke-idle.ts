@@ -27,7 +27,7 @@ export async function revokeIdleKeys({
 }): Promise<void> {
   const revoked = await db.system(
     async (tx) =>
-      await tx.query<IdleKey & { readonly [column: string]: unknown }>({
+      await tx.query<IdleKey>({
         name: 'keys_revoke_idle_keys',
         text: `select k.tenant_id, k.id, encode(k.hash, 'hex') as hash from keys.revoke_idle_keys($1) as k`,
         values: [batchSize],

@@ -21,7 +21,6 @@ export interface StoredPolicy {
 }
 
 interface PolicyRow {
-  readonly [column: string]: unknown
   readonly now: Date
   readonly max_key_days: number
   readonly required_addresses: string[]
@@ -102,7 +101,6 @@ export async function setKeyPolicy(tx: Tx, rules: KeyRules, actor: Actor): Promi
 }
 
 interface EventRow {
-  readonly [column: string]: unknown
   readonly version: number
   readonly at: Date
   readonly actor_type: string

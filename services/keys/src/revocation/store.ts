@@ -86,7 +86,7 @@ export async function readLog(
   tx: Tx,
   { cursor, mark, limit }: { cursor: number | null; mark: string | null; limit: number },
 ): Promise<LogReading> {
-  const [row] = await tx.query<Omit<LogReading, 'entries'> & { entries: unknown; [column: string]: unknown }>({
+  const [row] = await tx.query<Omit<LogReading, 'entries'> & { entries: unknown }>({
     name: 'keys_read_log',
     text: `
       select l.log_seq::float8 as seq, l.mark, l.reset, l.entries, l.now_ms::float8 as now

@@ -2,12 +2,10 @@ import type { Tenant, TenantEvent } from '@postern/contracts/internal'
 import type { Tx } from '@postern/tenant-db'
 
 interface TenantRow extends Omit<Tenant, 'created_at'> {
-  readonly [column: string]: unknown
   readonly created_at: Date
 }
 
 interface EventRow extends Omit<TenantEvent, 'at'> {
-  readonly [column: string]: unknown
   readonly at: Date
 }
 

@@ -58,9 +58,7 @@ export async function selectConnectors(
     limit,
   }: { readonly key: string | undefined; readonly after: string | undefined; readonly limit: number },
 ): Promise<Connector[]> {
-  const rows = await tx.query<ConnectorRow & { [column: string]: unknown }>(
-    selectPage([key ?? null, after ?? null, limit]),
-  )
+  const rows = await tx.query<ConnectorRow>(selectPage([key ?? null, after ?? null, limit]))
   return rows.map(toConnector)
 }
 
@@ -87,7 +85,7 @@ const findByKey = statement(
 /** Finds a connector by its id, or by `key:` and its key. */
 export async function findConnector(tx: Tx, address: string): Promise<Connector | undefined> {
   const one = address.startsWith('key:') ? findByKey([address.slice(4)]) : findById([address])
-  const [row] = await tx.query<ConnectorRow & { [column: string]: unknown }>(one)
+  const [row] = await tx.query<ConnectorRow>(one)
   return row === undefined ? undefined : toConnector(row)
 }
 
@@ -241,9 +239,7 @@ export async function findWithSecrets(
   tx: Tx,
   id: string,
 ): Promise<{ readonly connector: Connector; readonly sealed: readonly SealedSecret[] } | undefined> {
-  const [row] = await tx.query<ConnectorRow & { readonly sealed: SealedSecret[]; [column: string]: unknown }>(
-    findOpenable([id]),
-  )
+  const [row] = await tx.query<ConnectorRow & { readonly sealed: SealedSecret[] }>(findOpenable([id]))
   return row && { connector: toConnector(row), sealed: row.sealed }
 }
 

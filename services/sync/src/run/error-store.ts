@@ -76,7 +76,7 @@ const countAllErrors = statement(
 )
 
 export async function listErrors(tx: Tx, runId: string, after: number | undefined, limit: number): Promise<RunError[]> {
-  return await tx.query<RunError & { [column: string]: unknown }>(selectErrors([runId, after ?? 0, limit]))
+  return await tx.query<RunError>(selectErrors([runId, after ?? 0, limit]))
 }
 
 export async function countErrors(tx: Tx, runId: string): Promise<number> {

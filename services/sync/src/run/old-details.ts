@@ -42,7 +42,7 @@ export interface OldRun {
 
 /** Lists runs with details that ended more than `days` days ago. */
 export async function listOldRuns(tx: Tx, days: number): Promise<OldRun[]> {
-  return await tx.query<OldRun & { [column: string]: unknown }>(selectOld([days]))
+  return await tx.query<OldRun>(selectOld([days]))
 }
 
 /** Deletes some errors of these runs. Returns whether none is left. */

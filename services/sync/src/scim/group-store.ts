@@ -21,8 +21,6 @@ const columns = `
   g.id, g.display_name as "displayName", g.external_id as "externalId", g.created_at as "createdAt",
   g.updated_at as "updatedAt", g.version`
 
-type Row = StoredGroup & { [column: string]: unknown }
-
 const byId = statement('sync_scim_find_group', `select ${columns} from sync.scim_group g where g.id = $1::uuid`)
 const lock = statement(
   'sync_scim_lock_group',
@@ -30,12 +28,12 @@ const lock = statement(
 )
 
 export async function findGroup(tx: Tx, id: string): Promise<StoredGroup | undefined> {
-  const [row] = await tx.query<Row>(byId([id]))
+  const [row] = await tx.query<StoredGroup>(byId([id]))
   return row
 }
 
 export async function lockGroup(tx: Tx, id: string): Promise<StoredGroup | undefined> {
-  const [row] = await tx.query<Row>(lock([id]))
+  const [row] = await tx.query<StoredGroup>(lock([id]))
   return row
 }
 
@@ -63,7 +61,7 @@ async function findNames(tx: Tx, ids: readonly string[]): Promise<ReadonlyMap<st
   return names
 }
 
-type NameRow = Pick<Member, 'id' | 'display'> & { [column: string]: unknown }
+type NameRow = Pick<Member, 'id' | 'display'>
 
 export async function listMembers(tx: Tx, groupIds: readonly string[]): Promise<ReadonlyMap<string, Member[]>> {
   if (groupIds.length === 0) return new Map()
@@ -108,7 +106,7 @@ export async function listGroups(
     tx.query<{ total: number }>({ text: `select count(*)::integer as total ${from}`, values }),
     page.limit === 0
       ? []
-      : tx.query<Row>({
+      : tx.query<StoredGroup>({
           text: `select ${columns} ${from} order by g.id offset $${values.length + 1} limit $${values.length + 2}`,
           values: [...values, page.offset, page.limit],
         }),

@@ -47,7 +47,5 @@ export async function listPendingPushes(
   tx: Tx,
   { abandonedAfterSeconds, limit }: { readonly abandonedAfterSeconds: number; readonly limit: number },
 ): Promise<(PendingPush & { readonly id: string; readonly isAbandoned: boolean })[]> {
-  return await tx.query<PendingPush & { id: string; isAbandoned: boolean; [column: string]: unknown }>(
-    list([abandonedAfterSeconds, limit]),
-  )
+  return await tx.query<PendingPush & { id: string; isAbandoned: boolean }>(list([abandonedAfterSeconds, limit]))
 }

@@ -17,15 +17,13 @@ export interface StoredUser {
 const columns = `
   u.id, u.user_name as "userName", u.external_id as "externalId", u.person_key as "personKey", u.active, u.content, u.created_at as "createdAt", u.updated_at as "updatedAt", u.version`
 
-type Row = StoredUser & { [column: string]: unknown }
-
 const byId = statement(
   'sync_scim_find_user',
   `select ${columns} from sync.scim_user u where u.id = $1::uuid and u.deleted_at is null`,
 )
 
 export async function findUser(tx: Tx, id: string): Promise<StoredUser | undefined> {
-  const [row] = await tx.query<Row>(byId([id]))
+  const [row] = await tx.query<StoredUser>(byId([id]))
   return row
 }
 
@@ -79,7 +77,7 @@ export async function listUsers(
     tx.query<{ total: number }>({ text: `select count(*)::integer as total ${from}`, values }),
     page.limit === 0
       ? []
-      : tx.query<Row>({
+      : tx.query<StoredUser>({
           text: `select ${columns} ${from} order by u.id offset $${values.length + 1} limit $${values.length + 2}`,
           values: [...values, page.offset, page.limit],
           maxBytes: mostBytes,
@@ -121,9 +119,7 @@ export async function findTaken(
   },
 ): Promise<TakenNames> {
   return getRow(
-    await tx.query<TakenNames & { [column: string]: unknown }>(
-      taken([names.userName, names.externalId ?? null, names.personKey, names.id ?? null]),
-    ),
+    await tx.query<TakenNames>(taken([names.userName, names.externalId ?? null, names.personKey, names.id ?? null])),
   )
 }
 
@@ -139,7 +135,7 @@ export async function findActiveUsers(
   ids: readonly string[],
   externalIds: readonly string[],
 ): Promise<StoredUser[]> {
-  return ids.length + externalIds.length === 0 ? [] : await tx.query<Row>(activeUsers([ids, externalIds]))
+  return ids.length + externalIds.length === 0 ? [] : await tx.query<StoredUser>(activeUsers([ids, externalIds]))
 }
 
 const byPersonKey = statement(
@@ -148,7 +144,7 @@ const byPersonKey = statement(
 )
 
 export async function findUserOfPerson(tx: Tx, personKey: string): Promise<StoredUser | undefined> {
-  const [row] = await tx.query<Row>(byPersonKey([personKey]))
+  const [row] = await tx.query<StoredUser>(byPersonKey([personKey]))
   return row
 }
 

@@ -45,7 +45,7 @@ export interface ManagerCount {
 }
 
 export async function countManagers(tx: Tx, units: readonly string[], exceptUser: string): Promise<ManagerCount[]> {
-  return await tx.query<ManagerCount & { [column: string]: unknown }>(managerCounts([units, exceptUser]))
+  return await tx.query<ManagerCount>(managerCounts([units, exceptUser]))
 }
 
 // Served by scim_user_by_manager.

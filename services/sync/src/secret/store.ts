@@ -42,7 +42,7 @@ export async function resealSecrets(
 ): Promise<number> {
   let changed = 0
   for (const { select, replace } of owners) {
-    const rows = await tx.query<SealedSecret & { ownerId: string; [column: string]: unknown }>(select([]))
+    const rows = await tx.query<SealedSecret & { ownerId: string }>(select([]))
     for (const { ownerId, ...secret } of rows) {
       const sealed = seal(ownerId, secret)
       if (sealed !== undefined) changed += await tx.execute(replace([ownerId, secret.name, sealed]))

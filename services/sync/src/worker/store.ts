@@ -42,7 +42,7 @@ const takeOver = statement(
 
 /** Takes over a run. Undefined if it has ended or waits for approval. */
 export async function takeOverRun(tx: Tx, id: string, worker: string): Promise<LeasedRun | undefined> {
-  const [row] = await tx.query<LeasedRun & { [column: string]: unknown }>(takeOver([id, worker]))
+  const [row] = await tx.query<LeasedRun>(takeOver([id, worker]))
   return row
 }
 

@@ -16,7 +16,7 @@ export async function listNextRows(
   { runId, appliedSequence }: Pick<Import, 'runId' | 'appliedSequence'>,
   { rows, bytes }: { readonly rows: number; readonly bytes: number },
 ): Promise<PlannedRow[]> {
-  return await tx.query<PlannedRow & { [column: string]: unknown }>(nextRows([runId, appliedSequence, rows, bytes]))
+  return await tx.query<PlannedRow>(nextRows([runId, appliedSequence, rows, bytes]))
 }
 
 const isChange = (row: string): string => `${row}.op in ${changeOps}`

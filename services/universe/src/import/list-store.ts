@@ -28,7 +28,7 @@ const selectChanges = statement(
 )
 const countChanges = statement('universe_count_import_changes', `select count(*)::integer as total ${changesOf}`)
 
-type ChangeRow = Omit<ImportChange, 'applied_at'> & { readonly applied_at: Date | null; [column: string]: unknown }
+type ChangeRow = Omit<ImportChange, 'applied_at'> & { readonly applied_at: Date | null }
 
 export async function listChanges(
   tx: Tx,
@@ -76,9 +76,7 @@ export async function listErrors(
   runId: string,
   { after, applying, rows }: { readonly after: number; readonly applying: boolean; readonly rows: number },
 ): Promise<ImportErrors> {
-  return await tx.query<ImportErrors[number] & { [column: string]: unknown }>(
-    selectErrors([runId, after, applying, rows]),
-  )
+  return await tx.query<ImportErrors[number]>(selectErrors([runId, after, applying, rows]))
 }
 
 interface Source {

@@ -21,8 +21,6 @@ const columns = `
   i.is_whole as "isWhole", i.diff_hash as "diffHash", i.is_authoritative as "isAuthoritative",
   i.applied_sequence as "appliedSequence", i.applied_count as applied`
 
-type ImportRow = Import & { [column: string]: unknown }
-
 export interface Attempt {
   readonly run_id: string
   readonly attempt: number
@@ -46,7 +44,7 @@ export async function openImport(
   about: Pick<Import, 'connectorId' | 'scope' | 'rollbackOf'> & { readonly readAt: string },
 ): Promise<Import | undefined> {
   const { connectorId, scope, readAt, rollbackOf } = about
-  const [row] = await tx.query<ImportRow>(open([runId, attempt, connectorId, scope, readAt, rollbackOf]))
+  const [row] = await tx.query<Import>(open([runId, attempt, connectorId, scope, readAt, rollbackOf]))
   return row
 }
 
@@ -64,7 +62,7 @@ const open = statement(
 
 /** Locks an import until the transaction ends. Undefined if a later attempt has it or none opened it. */
 export async function lockImport(tx: Tx, { run_id: runId, attempt }: Attempt): Promise<Import | undefined> {
-  const [row] = await tx.query<ImportRow>(lock([runId, attempt]))
+  const [row] = await tx.query<Import>(lock([runId, attempt]))
   return row
 }
 
@@ -77,7 +75,7 @@ const lock = statement(
 )
 
 export async function findImport(tx: Tx, runId: string): Promise<Import | undefined> {
-  const [row] = await tx.query<ImportRow>(find([runId]))
+  const [row] = await tx.query<Import>(find([runId]))
   return row
 }
 

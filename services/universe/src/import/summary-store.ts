@@ -11,7 +11,7 @@ type Summary = Pick<
 
 /** Counts valid rows and changes of each kind, and hashes the changes for their review. */
 export async function summarizeChanges(tx: Tx, runId: string): Promise<Summary> {
-  return getRow(await tx.query<Summary & { [column: string]: unknown }>(summarize([runId, firstMissingSeq])))
+  return getRow(await tx.query<Summary>(summarize([runId, firstMissingSeq])))
 }
 
 // JSON contains no line feed, so only equal changes have equal texts. Served by import_row_pk.

@@ -54,9 +54,7 @@ export async function lookUpPeople(
 /** Finds people with one of the texts as id, e-mail address or name. Undefined if there are too many. */
 export async function identifyPeople(tx: Tx, texts: readonly string[]): Promise<IdentifiedPerson[] | undefined> {
   const ids = texts.flatMap((text) => z.uuid().safeParse(text).data ?? [])
-  const people = await tx.query<IdentifiedPerson & { [column: string]: unknown }>(
-    identify([ids, texts, maxIdentifiedPeople + 1]),
-  )
+  const people = await tx.query<IdentifiedPerson>(identify([ids, texts, maxIdentifiedPeople + 1]))
   return people.length > maxIdentifiedPeople ? undefined : people
 }
 

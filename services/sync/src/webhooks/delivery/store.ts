@@ -24,7 +24,7 @@ const findTargetOf = statement(
 
 /** Undefined if nothing may be sent to the endpoint now. */
 export async function findTarget(tx: Tx, endpointId: string): Promise<Target | undefined> {
-  const [row] = await tx.query<Target & { [column: string]: unknown }>(findTargetOf([endpointId]))
+  const [row] = await tx.query<Target>(findTargetOf([endpointId]))
   return row
 }
 
@@ -48,7 +48,7 @@ const findKey = statement(
 )
 
 export async function findNotifiedKey(tx: Tx, keyId: string): Promise<NotifiedKey | undefined> {
-  const [row] = await tx.query<NotifiedKey & { [column: string]: unknown }>(findKey([keyId]))
+  const [row] = await tx.query<NotifiedKey>(findKey([keyId]))
   return row
 }
 
@@ -70,7 +70,7 @@ const findPerson = statement(
 
 /** Finds an active person with this name, preferably a SCIM user. Served by directory_name_pk. */
 export async function findDirectoryPerson(tx: Tx, hash: Buffer): Promise<DirectoryPerson | undefined> {
-  const [row] = await tx.query<DirectoryPerson & { [column: string]: unknown }>(findPerson([hash]))
+  const [row] = await tx.query<DirectoryPerson>(findPerson([hash]))
   return row
 }
 
@@ -91,7 +91,7 @@ const selectDue = statement(
 
 /** Lists the oldest deliveries, at most one for each resource, so that their order is kept. */
 export async function listDue(tx: Tx, endpointId: string, limit: number): Promise<readonly DueDelivery[]> {
-  return await tx.query<DueDelivery & { [column: string]: unknown }>(selectDue([endpointId, limit]))
+  return await tx.query<DueDelivery>(selectDue([endpointId, limit]))
 }
 
 export interface Outcome {
@@ -194,7 +194,6 @@ interface DeliveryRow {
   readonly duration_ms: number | null
   readonly error: string | null
   readonly answer: string | null
-  readonly [column: string]: unknown
 }
 
 const columns = `

@@ -28,7 +28,6 @@ interface EndpointRow {
   readonly updated_at: Date
   readonly version: number
   readonly history: readonly (Omit<Webhook['history'][number], 'at'> & { readonly at: number })[]
-  readonly [column: string]: unknown
 }
 
 const columns = `
