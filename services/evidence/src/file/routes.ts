@@ -23,7 +23,8 @@ import { actorOf } from '../actor.ts'
 import { finalizeBlob } from '../upload/finalize-blob.ts'
 import { creditFile } from '../upload/usage-store.ts'
 import { deletePurgedBytes, etagOf, fileToDecide } from './decide.ts'
-import { type FoundFile, countCustody, countFiles, findFile, insertDecision, listCustody, listFiles } from './store.ts'
+import { countCustody, listCustody } from '../custody/store.ts'
+import { type FoundFile, countFiles, findFile, insertDecision, listFiles } from './store.ts'
 
 export function fileRoutes(
   app: App,

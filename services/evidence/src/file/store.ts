@@ -1,5 +1,5 @@
-import { type EvidenceFile, type StoredCustodyEvent, maxListedAttachments } from '@postern/contracts'
-import type { Tx } from '@postern/tenant-db'
+import { type EvidenceFile, maxListedAttachments } from '@postern/contracts'
+import { type Tx, statement } from '@postern/tenant-db'
 import type { Actor } from '../actor.ts'
 import { lockBlob } from '../upload/store.ts'
 
@@ -44,16 +44,12 @@ export async function listFiles(
 }
 
 export async function countFiles(tx: Tx, filter: FileFilter): Promise<number> {
-  const [row] = await tx.query<{ total: number }>({
-    name: 'evidence_count_files',
-    text: countText,
-    values: filterValues(filter),
-  })
+  const [row] = await tx.query<{ total: number }>(count(filterValues(filter)))
   return row?.total ?? 0
 }
 
 export async function findFile(tx: Tx, id: string): Promise<FoundFile | undefined> {
-  const [row] = await tx.query<FileRow>({ name: 'evidence_find_file', text: findText, values: [id] })
+  const [row] = await tx.query<FileRow>(find([id]))
   return row === undefined ? undefined : toFile(row)
 }
 
@@ -66,46 +62,21 @@ export async function lockFile(tx: Tx, id: string): Promise<FoundFile | undefine
   return (await findFile(tx, id)) ?? before
 }
 
+const insert = statement(
+  'evidence_insert_decision',
+  `insert into evidence.file_decision (
+    tenant_id, file_id, kind, reason, decided_by_type, decided_by_id, decided_by_label
+  )
+  values ((select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6)`,
+)
+
 export async function insertDecision(
   tx: Tx,
   id: string,
   { kind, reason }: { readonly kind: 'released' | 'reviewed' | 'rejected' | 'purged'; readonly reason: string },
   by: Actor,
 ): Promise<void> {
-  await tx.execute({
-    name: 'evidence_insert_decision',
-    text: `insert into evidence.file_decision (
-      tenant_id, file_id, kind, reason, decided_by_type, decided_by_id, decided_by_label
-    )
-    values ((select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6)`,
-    values: [id, kind, reason, by.type, by.id, by.label],
-  })
-}
-
-export async function listCustody(
-  tx: Tx,
-  fileId: string,
-  { after, limit }: { readonly after: string | undefined; readonly limit: number },
-): Promise<StoredCustodyEvent[]> {
-  const rows = await tx.query<CustodyRow>({
-    name: 'evidence_list_custody',
-    text: custodyText,
-    values: [fileId, after ?? firstId, limit],
-  })
-  return rows.map(({ actor_type: type, actor_id, actor_label: label, occurred_at, ...same }) => ({
-    ...same,
-    occurred_at: occurred_at.toISOString(),
-    actor: { type, id: actor_id, label },
-  }))
-}
-
-export async function countCustody(tx: Tx, fileId: string): Promise<number> {
-  const [row] = await tx.query<{ total: number }>({
-    name: 'evidence_count_custody',
-    text: 'select count(*)::integer as total from evidence.custody_event e where e.file_id = $1',
-    values: [fileId],
-  })
-  return row?.total ?? 0
+  await tx.execute(insert([id, kind, reason, by.type, by.id, by.label]))
 }
 
 const firstId = '00000000-0000-0000-0000-000000000000'
@@ -134,13 +105,6 @@ interface FileRow extends Omit<
   readonly held_by_label: string | null
   readonly verdict: FoundFile['verdict']
   readonly is_retention_over: boolean
-}
-
-interface CustodyRow extends Omit<StoredCustodyEvent, 'occurred_at' | 'actor'> {
-  readonly occurred_at: Date
-  readonly actor_type: Person['type']
-  readonly actor_id: string
-  readonly actor_label: string
 }
 
 function toFile(row: FileRow): FoundFile {
@@ -300,15 +264,10 @@ function isOfInfected({ status }: FileFilter): boolean {
   return status?.every((each) => each === 'quarantined' || each === 'released') ?? false
 }
 
-const countText = `select count(*)::integer as total from ${from} where ${filtered}`
+const count = statement('evidence_count_files', `select count(*)::integer as total from ${from} where ${filtered}`)
 
 // file_pk
-const findText = `select ${columns}, ${attachmentsOf('all')} from ${from} where f.id = $1::uuid`
-
-// custody_event_file
-const custodyText = `
-  select e.id, e.kind, e.detail, e.occurred_at, e.actor_type, e.actor_id, e.actor_label, e.request_id
-  from evidence.custody_event e
-  where e.file_id = $1::uuid and e.id > $2::uuid
-  order by e.id
-  limit $3`
+const find = statement(
+  'evidence_find_file',
+  `select ${columns}, ${attachmentsOf('all')} from ${from} where f.id = $1::uuid`,
+)

@@ -1,5 +1,5 @@
 import type { EvidenceDetails } from '@postern/contracts'
-import type { Tx } from '@postern/tenant-db'
+import { type Tx, getRow, statement } from '@postern/tenant-db'
 import type { Piece } from '../blob/partial-store.ts'
 import type { Actor } from '../actor.ts'
 
@@ -19,8 +19,9 @@ export interface ResumableUpload {
 }
 
 // Served by upload_expires_at.
-const expireText = `
-  with expired as (
+const expire = statement(
+  'evidence_expire_uploads',
+  `with expired as (
     delete from evidence.upload
     where tenant_id = (select tenancy.tenant_id())
       and expires_at < now()
@@ -32,18 +33,21 @@ const expireText = `
   select
     (select tenancy.tenant_id()), id, 'upload_given_up', '{"reason":"expired"}', 'connector', 'evidence', 'Evidence service', $1
   from expired
-  where receipt_jws is null`
+  where receipt_jws is null`,
+)
 
 export async function expireUploads(tx: Tx, requestId: string): Promise<void> {
-  await tx.execute({ name: 'evidence_expire_uploads', text: expireText, values: [requestId] })
+  await tx.execute(expire([requestId]))
 }
 
-const insertText = `
-  insert into evidence.upload (
+const insert = statement(
+  'evidence_insert_upload',
+  `insert into evidence.upload (
     tenant_id, length, file_name, content_type, details, created_by_type, created_by_id, expires_at, metadata
   )
   values ((select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6, date_trunc('seconds', now()) + $7 * interval '1 millisecond', $8)
-  returning id, expires_at`
+  returning id, expires_at`,
+)
 
 export async function insertUpload(
   tx: Tx,
@@ -51,33 +55,34 @@ export async function insertUpload(
   actor: Actor,
   livesMs: number,
 ): Promise<{ readonly id: string; readonly expiresAt: Date }> {
-  const [row] = await tx.query<{ id: string; expires_at: Date }>({
-    name: 'evidence_insert_upload',
-    text: insertText,
-    values: [
-      upload.length,
-      upload.fileName,
-      upload.contentType,
-      JSON.stringify(upload.details),
-      actor.type,
-      actor.id,
-      livesMs,
-      upload.metadata,
-    ],
-  })
-  if (row === undefined) throw new Error('the database returned no upload')
+  const row = getRow(
+    await tx.query<{ id: string; expires_at: Date }>(
+      insert([
+        upload.length,
+        upload.fileName,
+        upload.contentType,
+        JSON.stringify(upload.details),
+        actor.type,
+        actor.id,
+        livesMs,
+        upload.metadata,
+      ]),
+    ),
+  )
   return { id: row.id, expiresAt: row.expires_at }
 }
 
-const lockText = `
-  select id, length, file_name, content_type, details, metadata, expires_at, receipt_jws, turn, arrived
+const lock = statement(
+  'evidence_lock_upload',
+  `select id, length, file_name, content_type, details, metadata, expires_at, receipt_jws, turn, arrived
   from evidence.upload
   where tenant_id = (select tenancy.tenant_id())
     and id = $1
     and created_by_type = $2
     and created_by_id = $3
     and expires_at > now()
-  for update`
+  for update`,
+)
 
 /** Returns undefined if the caller has no such upload, or it has expired. */
 export async function lockUpload(tx: Tx, id: string, actor: Actor): Promise<ResumableUpload | undefined> {
@@ -92,7 +97,7 @@ export async function lockUpload(tx: Tx, id: string, actor: Actor): Promise<Resu
     receipt_jws: string | null
     turn: number
     arrived: string
-  }>({ name: 'evidence_lock_upload', text: lockText, values: [id, actor.type, actor.id] })
+  }>(lock([id, actor.type, actor.id]))
   if (row === undefined) return undefined
   return {
     id: row.id,
@@ -109,12 +114,14 @@ export async function lockUpload(tx: Tx, id: string, actor: Actor): Promise<Resu
 }
 
 // Served by upload_piece_one_open.
-const openTurnText = `
-  select turn, is_checked
+const selectOpenTurn = statement(
+  'evidence_open_turn',
+  `select turn, is_checked
   from evidence.upload_piece
   where tenant_id = (select tenancy.tenant_id())
     and upload_id = $1
-    and length is null`
+    and length is null`,
+)
 
 /** A piece that a request is writing, or was writing when its process died. */
 export interface OpenTurn {
@@ -124,16 +131,13 @@ export interface OpenTurn {
 }
 
 export async function findOpenTurn(tx: Tx, id: string): Promise<OpenTurn | undefined> {
-  const [row] = await tx.query<{ turn: number; is_checked: boolean }>({
-    name: 'evidence_open_turn',
-    text: openTurnText,
-    values: [id],
-  })
+  const [row] = await tx.query<{ turn: number; is_checked: boolean }>(selectOpenTurn([id]))
   return row === undefined ? undefined : { turn: row.turn, isChecked: row.is_checked }
 }
 
-const beginTurnText = `
-  with taken as (
+const begin = statement(
+  'evidence_begin_turn',
+  `with taken as (
     update evidence.upload
     set turn = turn + 1
     where tenant_id = (select tenancy.tenant_id())
@@ -143,22 +147,19 @@ const beginTurnText = `
   insert into evidence.upload_piece (tenant_id, upload_id, turn, is_checked)
   select (select tenancy.tenant_id()), $1, turn, $2
   from taken
-  returning turn`
+  returning turn`,
+)
 
 /** Call it under the lock, without another open turn. */
 export async function beginTurn(tx: Tx, id: string, isChecked: boolean): Promise<number> {
-  const [row] = await tx.query<{ turn: number }>({
-    name: 'evidence_begin_turn',
-    text: beginTurnText,
-    values: [id, isChecked],
-  })
-  if (row === undefined) throw new Error('the upload has no row')
+  const row = getRow(await tx.query<{ turn: number }>(begin([id, isChecked])))
   return row.turn
 }
 
 // A turn ends once, so the later of two requests changes nothing.
-const endTurnText = `
-  with upload as (
+const end = statement(
+  'evidence_end_turn',
+  `with upload as (
     update evidence.upload
     set arrived = arrived + $3
     where tenant_id = (select tenancy.tenant_id())
@@ -180,71 +181,68 @@ const endTurnText = `
       and upload_piece.upload_id = upload.id
       and upload_piece.turn = $2
   )
-  select arrived from upload`
+  select arrived from upload`,
+)
 
 /** Returns the upload's total, or undefined if the turn had ended. */
 export async function endTurn(tx: Tx, id: string, turn: number, length: number): Promise<number | undefined> {
-  const [row] = await tx.query<{ arrived: string }>({
-    name: 'evidence_end_turn',
-    text: endTurnText,
-    values: [id, turn, length],
-  })
+  const [row] = await tx.query<{ arrived: string }>(end([id, turn, length]))
   return row === undefined ? undefined : Number(row.arrived)
 }
 
-const piecesText = `
-  select turn, length
+const selectPieces = statement(
+  'evidence_pieces',
+  `select turn, length
   from evidence.upload_piece
   where tenant_id = (select tenancy.tenant_id())
     and upload_id = $1
     and length > 0
-  order by turn`
+  order by turn`,
+)
 
 export async function listPieces(tx: Tx, id: string): Promise<Piece[]> {
-  const rows = await tx.query<{ turn: number; length: string }>({
-    name: 'evidence_pieces',
-    text: piecesText,
-    values: [id],
-  })
+  const rows = await tx.query<{ turn: number; length: string }>(selectPieces([id]))
   return rows.map(({ turn, length }) => ({ turn, length: Number(length) }))
 }
 
-const receiptText = `
-  select receipt_jws
+const selectReceipt = statement(
+  'evidence_upload_receipt',
+  `select receipt_jws
   from evidence.upload
   where tenant_id = (select tenancy.tenant_id())
-    and id = $1`
+    and id = $1`,
+)
 
 export async function findReceipt(tx: Tx, id: string): Promise<string | undefined> {
-  const [row] = await tx.query<{ receipt_jws: string | null }>({
-    name: 'evidence_upload_receipt',
-    text: receiptText,
-    values: [id],
-  })
+  const [row] = await tx.query<{ receipt_jws: string | null }>(selectReceipt([id]))
   return row?.receipt_jws ?? undefined
 }
 
 // The later of two requests records nothing.
-const completeText = `
-  update evidence.upload
+const complete = statement(
+  'evidence_complete_upload',
+  `update evidence.upload
   set receipt_jws = $2
   where tenant_id = (select tenancy.tenant_id())
     and id = $1
-    and receipt_jws is null`
+    and receipt_jws is null`,
+)
 
 /** Returns false if it was recorded before. */
 export async function completeUpload(tx: Tx, id: string, receiptJws: string): Promise<boolean> {
-  const count = await tx.execute({ name: 'evidence_complete_upload', text: completeText, values: [id, receiptJws] })
+  const count = await tx.execute(complete([id, receiptJws]))
   return count === 1
 }
 
-const deleteText = `
-  delete from evidence.upload
+const remove = statement(
+  'evidence_delete_upload',
+  `delete from evidence.upload
   where tenant_id = (select tenancy.tenant_id())
     and id = $1
-    and receipt_jws is null`
+    and receipt_jws is null`,
+)
 
 /** Returns false if it was recorded or deleted before. */
 export async function deleteUpload(tx: Tx, id: string): Promise<boolean> {
-  return (await tx.execute({ name: 'evidence_delete_upload', text: deleteText, values: [id] })) === 1
+  return (await tx.execute(remove([id]))) === 1
 }

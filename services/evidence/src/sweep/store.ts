@@ -1,26 +1,28 @@
-import type { Tx } from '@postern/tenant-db'
+import { type Tx, statement } from '@postern/tenant-db'
 import type { PendingBlob } from '../blob/blob-store.ts'
 import type { PartialUpload } from '../blob/partial-store.ts'
 
 // The tenant comes from the name in the store, because the sweep has no assertion.
-const lockText = `
-  select pg_advisory_xact_lock(hashtextextended('evidence.blob:' || $1::uuid || ':' || $2::text, 0))`
+const lock = statement(
+  'evidence_lock_abandoned',
+  `select pg_advisory_xact_lock(hashtextextended('evidence.blob:' || $1::uuid || ':' || $2::text, 0))`,
+)
 
 export async function lockAbandoned(tx: Tx, { tenantId, sha256 }: PendingBlob): Promise<void> {
-  await tx.query({ name: 'evidence_lock_abandoned', text: lockText, values: [tenantId, sha256] })
+  await tx.query(lock([tenantId, sha256]))
 }
 
-const recordedText = 'select evidence.blob_is_recorded($1, $2) as yes'
+const isRecorded = statement('evidence_abandoned_is_recorded', 'select evidence.blob_is_recorded($1, $2) as yes')
 
 /** Call it under the lock. */
 export async function isAbandonedRecorded(tx: Tx, { tenantId, sha256 }: PendingBlob): Promise<boolean> {
-  return await answer(tx, { name: 'evidence_abandoned_is_recorded', text: recordedText, values: [tenantId, sha256] })
+  return await answer(tx, isRecorded([tenantId, sha256]))
 }
 
-const openText = 'select evidence.upload_is_open($1, $2) as yes'
+const isOpen = statement('evidence_upload_is_open', 'select evidence.upload_is_open($1, $2) as yes')
 
 export async function isUploadOpen(tx: Tx, { tenantId, id }: PartialUpload): Promise<boolean> {
-  return await answer(tx, { name: 'evidence_upload_is_open', text: openText, values: [tenantId, id] })
+  return await answer(tx, isOpen([tenantId, id]))
 }
 
 async function answer(tx: Tx, question: Parameters<Tx['query']>[0]): Promise<boolean> {

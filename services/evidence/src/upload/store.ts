@@ -1,26 +1,38 @@
 import type { EvidenceDetails, Receipt } from '@postern/contracts'
 import type { Actor } from '../actor.ts'
-import { NoFreeNumberError, type Tx, commitAsynchronously, createNumberSeries, sqlError } from '@postern/tenant-db'
+import {
+  NoFreeNumberError,
+  type Tx,
+  commitAsynchronously,
+  createNumberSeries,
+  getRow,
+  sqlError,
+  statement,
+} from '@postern/tenant-db'
 
 // The verified tenant is part of the key, so tenants cannot block each other.
-const lockBlobText = `
-  select pg_advisory_xact_lock(hashtextextended('evidence.blob:' || (select tenancy.tenant_id())::text || ':' || $1, 0))`
+const lock = statement(
+  'evidence_lock_blob',
+  `select pg_advisory_xact_lock(hashtextextended('evidence.blob:' || (select tenancy.tenant_id())::text || ':' || $1, 0))`,
+)
 
 export async function commitWithoutWaiting(tx: Tx): Promise<void> {
   await tx.execute(commitAsynchronously)
 }
 
 export async function lockBlob(tx: Tx, sha256: string): Promise<void> {
-  await tx.query({ name: 'evidence_lock_blob', text: lockBlobText, values: [sha256] })
+  await tx.query(lock([sha256]))
 }
 
 const evidenceNumbers = createNumberSeries({ schema: 'evidence', name: 'evidence', counter: 'reference_counter' })
 
-const takeNumbersText = `
-  with ${evidenceNumbers.next('$1::integer')}
+const takeNumbers = statement(
+  'evidence_take_numbers',
+  `with ${evidenceNumbers.next('$1::integer')}
   select next.year, next.number
   from next
-  order by next.number`
+  order by next.number`,
+)
 
 export interface FileNumber {
   readonly year: number
@@ -29,25 +41,23 @@ export interface FileNumber {
 
 /** Returns free numbers of the current year (UTC). Throws NoFreeNumberError. */
 export async function allocateNumbers(tx: Tx, count: number): Promise<readonly FileNumber[]> {
-  const rows = await tx.query<{ year: number; number: string }>({
-    name: 'evidence_take_numbers',
-    text: takeNumbersText,
-    values: [count],
-  })
+  const rows = await tx.query<{ year: number; number: string }>(takeNumbers([count]))
   if (rows.length < count) throw new NoFreeNumberError(evidenceNumbers, count)
   return rows
 }
 
 // evidence.policy_pk
-const newFileText = `
-  select
+const describe = statement(
+  'evidence_describe_new_file',
+  `select
     uuidv7() as id,
-    date_trunc('milliseconds', clock_timestamp()) as received_at,
+    date_trunc('milliseconds', clock_timestamp()) as "receivedAt",
     (
       (now() at time zone 'utc')
       + make_interval(years => coalesce(
           (select p.retention_years from evidence.policy p where p.tenant_id = (select tenancy.tenant_id())), 7))
-    )::date as retention_until`
+    )::date as "retentionUntil"`,
+)
 
 export interface NewFile {
   readonly id: string
@@ -56,22 +66,12 @@ export interface NewFile {
 }
 
 export async function describeNewFile(tx: Tx): Promise<NewFile> {
-  const [row] = await tx.query<{
-    id: string
-    received_at: Date
-    retention_until: string
-  }>({
-    name: 'evidence_describe_new_file',
-    text: newFileText,
-    values: [],
-  })
-  if (row === undefined) throw new Error('the database returned no new file')
-  const { id, received_at: receivedAt, retention_until: retentionUntil } = row
-  return { id, receivedAt, retentionUntil }
+  return getRow(await tx.query<NewFile>(describe([])))
 }
 
-const insertFileText = `
-  with file as (
+const insert = statement(
+  'evidence_insert_file',
+  `with file as (
     insert into evidence.file (
       tenant_id, id, reference, file_name, content_type, detected_content_type, size_bytes, sha256, test_procedures,
       scan, received_at, receipt_jws, created_by_type, created_by_id, created_by_label,
@@ -89,7 +89,8 @@ const insertFileText = `
     tenant_id, file_id, test_procedure, attached_at, attached_by_type, attached_by_id, attached_by_label
   )
   select (select tenancy.tenant_id()), $1, test_procedure, $10, $12, $13, $14
-  from unnest($28::text[]) as test_procedure`
+  from unnest($28::text[]) as test_procedure`,
+)
 
 export async function insertFile(
   tx: Tx,
@@ -97,10 +98,8 @@ export async function insertFile(
   { details, procedureIds }: { readonly details: EvidenceDetails; readonly procedureIds: readonly string[] },
   actor: Actor,
 ): Promise<void> {
-  await tx.execute({
-    name: 'evidence_insert_file',
-    text: insertFileText,
-    values: [
+  await tx.execute(
+    insert([
       receipt.id,
       receipt.reference,
       receipt.file_name,
@@ -130,8 +129,8 @@ export async function insertFile(
       receipt.malware,
       procedureIds,
       receipt.retention_until,
-    ],
-  })
+    ]),
+  )
 }
 
 export interface OwnFile {
@@ -145,8 +144,9 @@ export interface OwnFile {
 }
 
 // All that a key that only writes may learn.
-const ownFileText = `
-  select
+const findOwn = statement(
+  'evidence_own_file',
+  `select
     file.id,
     file.reference,
     file.sha256,
@@ -156,50 +156,35 @@ const ownFileText = `
       where decision.tenant_id = file.tenant_id
         and decision.file_id = file.id
         and decision.kind = 'released'
-    ) as is_quarantined,
+    ) as "isQuarantined",
     exists (
       select from evidence.file_decision as decision
       where decision.tenant_id = file.tenant_id
         and decision.file_id = file.id
         and decision.kind in ('rejected', 'purged')
-    ) as is_dismissed,
+    ) as "isDismissed",
     exists (
       select from evidence.file as newer
       where newer.tenant_id = file.tenant_id
         and newer.version_of = file.id
-    ) as is_replaced
+    ) as "isReplaced"
   from evidence.file
   where file.tenant_id = (select tenancy.tenant_id())
     and file.id = $1
     and file.created_by_type = $2
     and file.created_by_id = $3
-    and file.received_at > now() - interval '30 days'`
+    and file.received_at > now() - interval '30 days'`,
+)
 
 export async function findOwnFile(tx: Tx, id: string, actor: Actor): Promise<OwnFile | undefined> {
-  const [row] = await tx.query<{
-    id: string
-    reference: string
-    sha256: string
-    revision: number
-    is_replaced: boolean
-    is_quarantined: boolean
-    is_dismissed: boolean
-  }>({ name: 'evidence_own_file', text: ownFileText, values: [id, actor.type, actor.id] })
-  if (row === undefined) return undefined
-  return {
-    id: row.id,
-    reference: row.reference,
-    sha256: row.sha256,
-    revision: row.revision,
-    isReplaced: row.is_replaced,
-    isQuarantined: row.is_quarantined,
-    isDismissed: row.is_dismissed,
-  }
+  const [row] = await tx.query<OwnFile>(findOwn([id, actor.type, actor.id]))
+  return row
 }
 
 // Served by file_sha256 and file_decision_pk.
-const blobIsRecordedText = `
-  select exists (
+const isRecorded = statement(
+  'evidence_blob_is_recorded',
+  `select exists (
     select from evidence.file
     where file.tenant_id = (select tenancy.tenant_id())
       and file.sha256 = $1
@@ -209,15 +194,12 @@ const blobIsRecordedText = `
           and decision.file_id = file.id
           and decision.kind = 'purged'
       )
-  ) as recorded`
+  ) as recorded`,
+)
 
 /** Call it under the blob's lock. */
 export async function isBlobRecorded(tx: Tx, sha256: string): Promise<boolean> {
-  const [row] = await tx.query<{ recorded: boolean }>({
-    name: 'evidence_blob_is_recorded',
-    text: blobIsRecordedText,
-    values: [sha256],
-  })
+  const [row] = await tx.query<{ recorded: boolean }>(isRecorded([sha256]))
   return row?.recorded === true
 }
 

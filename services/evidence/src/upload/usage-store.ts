@@ -1,22 +1,23 @@
 import type { Tx } from '@postern/tenant-db'
+import { getRow, statement } from '../sql/store.ts'
 import type { Actor } from '../actor.ts'
 import { commitWithoutWaiting } from './store.ts'
 
-const lockUsageText = `
-  insert into evidence.tenant_usage as usage (tenant_id, bytes, files)
+const lock = statement(
+  'evidence_lock_usage',
+  `insert into evidence.tenant_usage as usage (tenant_id, bytes, files)
   values ((select tenancy.tenant_id()), 0, 0)
   on conflict (tenant_id) do update
-    set bytes = usage.bytes`
+    set bytes = usage.bytes`,
+)
 
 export async function lockUsage(tx: Tx): Promise<void> {
-  await Promise.all([
-    commitWithoutWaiting(tx),
-    tx.execute({ name: 'evidence_lock_usage', text: lockUsageText, values: [] }),
-  ])
+  await Promise.all([commitWithoutWaiting(tx), tx.execute(lock([]))])
 }
 
-const takeBackText = `
-  with lapsed as (
+const takeBack = statement(
+  'evidence_take_back',
+  `with lapsed as (
     delete from evidence.usage_reservation as reservation
     where reservation.tenant_id = (select tenancy.tenant_id())
       and reservation.id in (
@@ -37,15 +38,17 @@ const takeBackText = `
       files = greatest(0, usage.files - total.files)
   from total
   where usage.tenant_id = (select tenancy.tenant_id())
-    and total.files + total.bytes > 0`
+    and total.files + total.bytes > 0`,
+)
 
 /** Call it under the lock. */
 export async function subtractReservations(tx: Tx, reservationId: string | undefined): Promise<void> {
-  await tx.execute({ name: 'evidence_take_back', text: takeBackText, values: [reservationId ?? null] })
+  await tx.execute(takeBack([reservationId ?? null]))
 }
 
-const reserveText = `
-  with made as (
+const reserve = statement(
+  'evidence_reserve',
+  `with made as (
     insert into evidence.usage_reservation (tenant_id, bytes, files, upload_id, expires_at)
     values ((select tenancy.tenant_id()), $1, $2, $3, now() + interval '10 minutes')
     returning id
@@ -54,60 +57,57 @@ const reserveText = `
   set bytes = usage.bytes + $1,
       files = usage.files + $2
   where usage.tenant_id = (select tenancy.tenant_id())
-  returning (select made.id from made) as id`
+  returning (select made.id from made) as id`,
+)
 
 /** Call it under the lock. */
 export async function insertReservation(
   tx: Tx,
   { bytes, files, uploadId }: { readonly bytes: number; readonly files: number; readonly uploadId: string | undefined },
 ): Promise<string> {
-  const [row] = await tx.query<{ id: string }>({
-    name: 'evidence_reserve',
-    text: reserveText,
-    values: [bytes, files, uploadId ?? null],
-  })
-  if (row === undefined) throw new Error('the tenant has no row of usage')
+  const row = getRow(await tx.query<{ id: string }>(reserve([bytes, files, uploadId ?? null])))
   return row.id
 }
 
-const deleteReservationText = `
-  delete from evidence.usage_reservation
+const remove = statement(
+  'evidence_delete_reservation',
+  `delete from evidence.usage_reservation
   where tenant_id = (select tenancy.tenant_id())
-    and id = $1`
+    and id = $1`,
+)
 
 /** Returns false if the reservation has expired. */
 export async function deleteReservation(tx: Tx, reservationId: string): Promise<boolean> {
-  return (
-    (await tx.execute({
-      name: 'evidence_delete_reservation',
-      text: deleteReservationText,
-      values: [reservationId],
-    })) === 1
-  )
+  return (await tx.execute(remove([reservationId]))) === 1
 }
 
-const expireReservationText = `
-  update evidence.usage_reservation
+const expire = statement(
+  'evidence_expire_reservation',
+  `update evidence.usage_reservation
   set expires_at = '-infinity'
   where tenant_id = (select tenancy.tenant_id())
-    and id = $1`
+    and id = $1`,
+)
 
 export async function expireReservation(tx: Tx, reservationId: string): Promise<void> {
-  await tx.execute({ name: 'evidence_expire_reservation', text: expireReservationText, values: [reservationId] })
+  await tx.execute(expire([reservationId]))
 }
 
-const freeText = `
-  insert into evidence.usage_reservation (tenant_id, bytes, files, expires_at)
-  values ((select tenancy.tenant_id()), $1, 1, '-infinity')`
+const free = statement(
+  'evidence_free_file',
+  `insert into evidence.usage_reservation (tenant_id, bytes, files, expires_at)
+  values ((select tenancy.tenant_id()), $1, 1, '-infinity')`,
+)
 
 /** Returns the quota of a purged file, without a lock: the next upload subtracts this expired reservation. */
 export async function creditFile(tx: Tx, bytes: number): Promise<void> {
-  await tx.execute({ name: 'evidence_free_file', text: freeText, values: [bytes] })
+  await tx.execute(free([bytes]))
 }
 
 // In one statement, so that a transferred reservation counts exactly once.
-const usedQuotaText = `
-  select
+const sumUsed = statement(
+  'evidence_used_quota',
+  `select
     coalesce((
       select usage.bytes
       from evidence.tenant_usage as usage
@@ -141,22 +141,19 @@ const usedQuotaText = `
             and reservation.upload_id = upload.id
             and reservation.expires_at > now()
         )
-    ), 0) as promised`
+    ), 0) as promised`,
+)
 
 /** Open resumable uploads count, except the named one and those without data for an hour. */
 export async function findUsedQuota(tx: Tx, exceptUploadId: string | undefined): Promise<bigint> {
-  const [row] = await tx.query<{ used: string; promised: string }>({
-    name: 'evidence_used_quota',
-    text: usedQuotaText,
-    values: [exceptUploadId ?? null],
-  })
-  if (row === undefined) throw new Error('the usage of the tenant was not read')
+  const row = getRow(await tx.query<{ used: string; promised: string }>(sumUsed([exceptUploadId ?? null])))
   return BigInt(row.used) + BigInt(row.promised)
 }
 
 // A few minutes early, because clocks of transactions differ.
-const lapsingText = `
-  select length
+const selectLapsing = statement(
+  'evidence_lapsing',
+  `select length
   from evidence.upload
   where tenant_id = (select tenancy.tenant_id())
     and id = $1
@@ -171,14 +168,11 @@ const lapsingText = `
       where piece.tenant_id = upload.tenant_id
         and piece.upload_id = upload.id
         and piece.length is null
-    )`
+    )`,
+)
 
 /** Returns the length of an upload whose claim on the quota lapses soon. */
 export async function findLapsing(tx: Tx, id: string, actor: Actor): Promise<number | undefined> {
-  const [row] = await tx.query<{ length: string }>({
-    name: 'evidence_lapsing',
-    text: lapsingText,
-    values: [id, actor.type, actor.id],
-  })
+  const [row] = await tx.query<{ length: string }>(selectLapsing([id, actor.type, actor.id]))
   return row === undefined ? undefined : Number(row.length)
 }

@@ -1,0 +1,2 @@
+// Only stores import tenant-db.
+export { getRow, statement } from '@postern/tenant-db'
