@@ -1,7 +1,5 @@
-import { once } from 'node:events'
-import { createServer } from 'node:http'
 import { problemDocument } from '@postern/contracts'
-import { Agent } from 'undici'
+import { startTestProxy } from '@postern/local-stack/testing'
 
 interface Answer {
   readonly status: number
@@ -71,41 +69,11 @@ export async function startProxyWithoutPointers(origin: string) {
 }
 
 async function startProxy(origin: string, change: (answer: Answer) => Answer) {
-  const connections = new Agent({ connections: 4 })
-  const server = createServer((asked, response) => {
-    const chunks: Buffer[] = []
-    asked.on('data', (chunk: Buffer) => chunks.push(chunk))
-    asked.on('end', () => {
-      void pass(chunks).then(
-        ({ status, headers, text }) => response.writeHead(status, headers).end(text),
-        () => response.destroy(),
-      )
-    })
-    const pass = async (body: readonly Buffer[]): Promise<Answer> => {
-      const { connection: _connection, host: _host, ...given } = asked.headers
-      const answer = await connections.request({
-        origin,
-        method: asked.method === 'POST' ? 'POST' : 'GET',
-        path: asked.url ?? '/',
-        headers: given,
-        body: body.length === 0 ? null : Buffer.concat(body),
-      })
-      const { 'content-length': _length, 'transfer-encoding': _coding, ...rest } = answer.headers
-      const headers = Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, String(value)]))
-      return change({ status: answer.statusCode, headers, text: await answer.body.text() })
-    }
+  return await startTestProxy(origin, async (_request, forward) => {
+    const answer = await forward()
+    const given = Object.entries(answer.headers ?? {}).map(([name, value]) => [name, String(value)])
+    const headers = Object.fromEntries(given)
+    const { text, ...changed } = change({ status: answer.status, headers, text: String(answer.body ?? '') })
+    return { ...changed, body: Buffer.from(text) }
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('the stand-in has no port')
-  return {
-    url: `http://127.0.0.1:${address.port}`,
-    close: async () => {
-      server.closeAllConnections()
-      server.close()
-      await once(server, 'close')
-      await connections.destroy()
-    },
-  }
 }
