@@ -47,10 +47,24 @@ const defaultTimeoutMs = 10_000
 const system = { type: 'system', id: 'webhooks', label: 'Postern' } as const
 
 /** Sends what is due to an endpoint. A crash before the outcome is stored sends it again with the same id. */
-export async function deliver(parts: DeliveryParts, endpointId: string, stop: AbortSignal): Promise<void> {
-  const { db, outbound, secretRing, timeoutMs = defaultTimeoutMs } = parts
-  const session = await openWorkerSession(db, endpointId)
+export async function deliver(parts: DeliveryParts, endpointId: string, signal: AbortSignal): Promise<void> {
+  const session = await openWorkerSession(parts.db, endpointId)
   if (session === undefined || session.isSuspended) return
+  const suspension = watchSuspension(session)
+  try {
+    await sendDue(parts, session, endpointId, AbortSignal.any([signal, suspension.signal]))
+  } finally {
+    await suspension.stop()
+  }
+}
+
+async function sendDue(
+  parts: DeliveryParts,
+  session: WorkerSession,
+  endpointId: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const { db, outbound, secretRing, timeoutMs = defaultTimeoutMs } = parts
   const { tenantId } = session
   const read = async <T>(work: Parameters<typeof db.write<T>>[1]): Promise<T> =>
     await db.write({ assertion: await session.assertion() }, work)
@@ -63,8 +77,6 @@ export async function deliver(parts: DeliveryParts, endpointId: string, stop: Ab
     await read(async (tx) => await recordEndpointFailure(parts, tx, endpoint, failure))
     return
   }
-  const suspension = watchSuspension(session)
-  const signal = AbortSignal.any([stop, suspension.signal])
   const recipients = recipientsOf(target.url)
   const owners = { db, universe: parts.universe, session }
   const sender =
@@ -93,7 +105,6 @@ export async function deliver(parts: DeliveryParts, endpointId: string, stop: Ab
       })
     }
   } finally {
-    await suspension.stop()
     await sender.close()
   }
 }
