@@ -495,33 +495,32 @@ async function openOldUniverse(): Promise<Universe> {
   return old
 }
 
+async function accessOf({ tenantId }: Principal) {
+  const text = 'select is_active from tenancy.directory_name where tenant_id = $1 order by is_active'
+  return (await world.rows(text, [tenantId])).map(({ is_active }) => is_active)
+}
+
+async function peopleOf({ tenantId }: Principal) {
+  const text = 'select name from universe.person where tenant_id = $1 order by name'
+  return (await world.rows(text, [tenantId])).map(({ name }) => name)
+}
+
 describe('a run of people while the universe is of an earlier release', () => {
   const table = 'external_id,name,active\nada,Ada,true\nbob,Bob,false\n'
-  const access = async ({ tenantId }: Principal) =>
-    (
-      await world.rows('select is_active from tenancy.directory_name where tenant_id = $1 order by is_active', [
-        tenantId,
-      ])
-    ).map(({ is_active }) => is_active)
-  const people = async ({ tenantId }: Principal) =>
-    (await world.rows('select name from universe.person where tenant_id = $1 order by name', [tenantId])).map(
-      ({ name }) => name,
-    )
-
   test('that does not know of authoritative connectors is retried, and does everything after the upgrade', async () => {
     const tenant = admin()
     const old = await openOldUniverse()
     const run = await start(tenant, await create(tenant, { dataset: 'people', authoritative: true }), table)
     await expect(work(run, { universe: old })).rejects.toThrow('The universe service cannot be asked now')
     expect(await now(tenant, run)).toMatchObject({ finished_at: null, failure: null, counts: { applied: 0 } })
-    expect([await people(tenant), await access(tenant)]).toEqual([[], []])
+    expect([await peopleOf(tenant), await accessOf(tenant)]).toEqual([[], []])
     await work(run)
     expect(await now(tenant, run)).toMatchObject({
       status: 'succeeded',
       attempt: 2,
       counts: { created: 2, applied: 2 },
     })
-    expect([await people(tenant), await access(tenant)]).toEqual([
+    expect([await peopleOf(tenant), await accessOf(tenant)]).toEqual([
       ['Ada', 'Bob'],
       [false, true],
     ])
@@ -539,9 +538,9 @@ describe('a run of people while the universe is of an earlier release', () => {
       failure: { code: 'interrupted', message },
       counts: { applied: 0 },
     })
-    expect(await people(tenant)).toEqual([])
+    expect(await peopleOf(tenant)).toEqual([])
     expect(await runCsv(tenant, connector, table)).toMatchObject({ status: 'succeeded', counts: { applied: 2 } })
-    expect(await access(tenant)).toEqual([false, true])
+    expect(await accessOf(tenant)).toEqual([false, true])
   })
 
   test('is carried out if its connector does not decide about access', async () => {
@@ -550,6 +549,6 @@ describe('a run of people while the universe is of an earlier release', () => {
     const run = await start(tenant, await create(tenant, { dataset: 'people' }), table)
     await work(run, { universe: old })
     expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { applied: 2 } })
-    expect([await people(tenant), await access(tenant)]).toEqual([['Ada', 'Bob'], []])
+    expect([await peopleOf(tenant), await accessOf(tenant)]).toEqual([['Ada', 'Bob'], []])
   })
 })

