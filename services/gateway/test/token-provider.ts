@@ -25,6 +25,18 @@ export function advanceClock(seconds: number): void {
 
 const monotonic = performance.now.bind(performance)
 
+/** Creates the verifier of a gateway with this setting. */
+function verifierFor(issuer: string, log: Record<string, unknown>[] = []) {
+  const { providers } = readConfig({
+    POSTERN_REDIS_URL: 'redis://127.0.0.1:6379',
+    ...Object.fromEntries(services.map((name) => [`POSTERN_${name}_URL`, 'http://127.0.0.1:8181'])),
+    ...Object.fromEntries(rings.map((name) => [`POSTERN_${name}`, randomRing()])),
+    POSTERN_OIDC_ISSUER: issuer,
+  })
+  const write = (line: string): void => void log.push(JSON.parse(line))
+  return createTokenVerifier(providers, createLogger({ service: 'gateway', level: 'warn', write }))
+}
+
 /** An OpenID provider that tests change, and the gateway's verifier of its tokens. Each test file calls it. */
 export async function useTokenProvider() {
   const { privateKey, publicKey } = await generateKeyPair('ES256')
@@ -83,18 +95,6 @@ export async function useTokenProvider() {
       .setIssuer(issuer)
       .setAudience('postern')
       .sign(key)
-  }
-
-  /** Creates the verifier of a gateway with this setting. */
-  function verifierFor(issuer: string, log: Record<string, unknown>[] = []) {
-    const { providers } = readConfig({
-      POSTERN_REDIS_URL: 'redis://127.0.0.1:6379',
-      ...Object.fromEntries(services.map((name) => [`POSTERN_${name}_URL`, 'http://127.0.0.1:8181'])),
-      ...Object.fromEntries(rings.map((name) => [`POSTERN_${name}`, randomRing()])),
-      POSTERN_OIDC_ISSUER: issuer,
-    })
-    const write = (line: string): void => void log.push(JSON.parse(line))
-    return createTokenVerifier(providers, createLogger({ service: 'gateway', level: 'warn', write }))
   }
 
   return {
