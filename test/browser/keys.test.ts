@@ -1,440 +1,282 @@
 // Functions for `page.evaluate` run in the browser.
 /// <reference lib="dom" />
-import { type ApiKey, apiKeySchema, keyPolicySchema, whoamiSchema } from '@postern/contracts'
+import { type ApiKey, apiKeySchema, whoamiSchema } from '@postern/contracts'
 import { operator } from '@postern/local-stack/testing'
-import type { Page, Request } from 'playwright-core'
-import { describe, expect, test } from 'vitest'
+import type { Page } from 'playwright-core'
+import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { accessibilityFaults } from '../support/browser.ts'
 import { runSnippet } from '../support/shell.ts'
 import { fewClicksTests } from './few-clicks.ts'
+import { keyExpiryTests, scriptLabel } from './key-expiry.ts'
 import { keyPageTests } from './key-page.ts'
 import { testComplaints, useWorld } from './use-world.ts'
-import {
-  choose,
-  closeReveal,
-  copyKey,
-  fillForm,
-  keyOf,
-  open,
-  show,
-  statusOf,
-  submit,
-  loseAnswer,
-  noAnswer,
-} from './world.ts'
-
-const dayMs = 86_400_000
-const script = `<img src=x onerror="document.title='owned'"> <script>alert(1)</script>`
+import { choose, closeReveal, copyKey, fillForm, keyOf, open, show, statusOf, submit, loseAnswer } from './world.ts'
 
 const world = useWorld({ gateways: 2 })
 
-describe('a key', () => {
-  test('is generated for 30 days, 90 days, a year or until a day of one’s own', async () => {
-    const { page } = world()
-    await keyOf(world(), 'Leaking', '30 days')
-    await keyOf(world(), 'Rotating', '90 days')
-    await keyOf(world(), script, '1 year')
-    await fillForm(page, 'For some days')
-    await page.getByRole('radio', { name: 'Custom' }).press('Space')
-    await page.getByRole('button', { name: 'Advanced' }).click()
-    expect(await accessibilityFaults(page), 'the form').toEqual([])
-    await page.getByRole('button', { name: /^Calendar/ }).press('Enter')
-    await page.getByRole('grid').waitFor()
-    expect(await accessibilityFaults(page), 'the calendar').toEqual([])
-    await page.keyboard.press('Escape')
-    await typeDay(page, new Date(Date.now() + 3 * dayMs))
-    await submit(page)
-    await page.getByText('This key is shown only once').waitFor()
-    expect(await accessibilityFaults(page), 'the key').toEqual([])
-    await page.getByRole('button', { name: 'Done' }).click()
-    await page.getByRole('alertdialog', { name: 'You have not copied the key' }).waitFor()
-    expect(await accessibilityFaults(page), 'the question').toEqual([])
-    await page.getByRole('button', { name: 'Close without it' }).click()
-    await page.getByRole('dialog').waitFor({ state: 'detached' })
+keyExpiryTests(world)
 
-    const keys = z
-      .array(apiKeySchema)
-      .parse(await page.evaluate(async () => await (await fetch('/api/v1/api-keys')).json()))
-    const lives = keys.map(({ label, created_at: from, expires_at: to }) => {
-      return [label, Math.round((Date.parse(to) - Date.parse(from)) / dayMs)]
-    })
-    const [custom, ...fixed] = lives
-    expect(fixed).toEqual([
-      [script, 365],
-      ['Rotating', 90],
-      ['Leaking', 30],
-    ])
-    expect(custom?.[0]).toBe('For some days')
-    expect([3, 4]).toContain(custom?.[1])
+test('a key is shown once, works for its purpose, and is rejected by every gateway once it is revoked', async () => {
+  const { page, stack } = world()
+  const { value, command } = await keyOf(world(), 'Leaking')
+  expect(value).toMatch(/^postern_[0-9A-Za-z]{49}$/)
+  expect(command).toContain(`curl --config - '${stack.gateways[0]}/api/v1/whoami'`)
+  expect(command).not.toContain(value.slice(8, 20))
+  expect(await page.content()).not.toContain(value)
+  await page.getByRole('link', { name: 'Leaking' }).waitFor()
+  // The exact program that the page showed.
+  expect(whoamiSchema.parse(JSON.parse(await runSnippet('bash', command, value)))).toMatchObject({
+    label: 'Leaking',
   })
+  expect([await statusOf(world(), value, 0), await statusOf(world(), value, 1)]).toEqual([200, 200])
 
-  test('is copied once, opens what it was made for, and nothing when it has been revoked', async () => {
-    const { page, stack } = world()
-    const { value, command } = await keyOf(world(), 'Leaking')
-    expect(value).toMatch(/^postern_[0-9A-Za-z]{49}$/)
-    expect(command).toContain(`curl --config - '${stack.gateways[0]}/api/v1/whoami'`)
-    expect(command).not.toContain(value.slice(8, 20))
-    expect(await page.content()).not.toContain(value)
-    await page.getByRole('link', { name: 'Leaking' }).waitFor()
-    // The exact program that the page showed.
-    expect(whoamiSchema.parse(JSON.parse(await runSnippet('bash', command, value)))).toMatchObject({
-      label: 'Leaking',
-    })
-    expect([await statusOf(world(), value, 0), await statusOf(world(), value, 1)]).toEqual([200, 200])
-
-    await choose(page, 'Leaking', 'Revoke…')
-    const question = page.getByRole('alertdialog')
-    await question.getByText('Leaking', { exact: true }).waitFor()
-    await question.getByText('Last used').waitFor()
-    expect(await accessibilityFaults(page), 'the question').toEqual([])
-    // An unreachable gateway is reported, and the request can be repeated.
-    await page.route('**/revoke', async (route) => await route.fulfill(unconfirmed), { times: 1 })
-    await question.getByRole('button', { name: 'Revoke key' }).click()
-    await page.getByText('Not yet confirmed by all gateways').waitFor()
-    await question.getByRole('button', { name: 'Try again' }).click()
-    await page.getByText(/Enforced on all gateways in [\d.]+ m?s/).waitFor()
-    expect(await accessibilityFaults(page), 'the answer').toEqual([])
-    expect([await statusOf(world(), value, 0), await statusOf(world(), value, 1)]).toEqual([401, 401])
-    expect(JSON.parse(await runSnippet('bash', command, value))).toMatchObject({ status: 401, code: 'key_revoked' })
-    await page.getByRole('button', { name: 'Close' }).last().click()
-    await page.getByRole('dialog').waitFor({ state: 'detached' })
-    // On hover, each time shows its own moment: the original expiry and the revocation.
-    const times = page.getByRole('row').filter({ hasText: 'Leaking' }).locator('.cell-expires').locator('time, [title]')
-    const moments = await times.evaluateAll((elements) =>
-      elements.map((element) => [element.getAttribute('datetime'), element.getAttribute('title')]),
-    )
-    const { expires_at: end, revoked_at: revoked } = await keyCalled(page, 'Leaking')
-    expect(moments).toEqual([end, revoked].map((at) => [at, at === null ? undefined : inUtc(at)]))
-  })
-
-  test('starts from a template, or from a link that fills in the form', async () => {
-    const { context, page } = await world().openFor('harbourline-admin')
-    const link = 'new=evidence-robot&label=From+a+link&address=203.0.113.0/24'
-    await page.goto(`${world().stack.consoleUrl}/settings/api-keys?${link}`)
-    const label = page.getByRole('textbox', { name: 'Label', exact: true })
-    await label.waitFor()
-    expect(await label.inputValue()).toBe('From a link')
-    expect(await page.getByRole('textbox', { name: 'Allowed addresses' }).inputValue()).toBe('203.0.113.0/24')
-    expect(await page.getByRole('checkbox', { name: /write:evidence/ }).isChecked()).toBe(true)
-    await page.getByRole('button', { name: /Template$/ }).click()
-    await page.getByRole('option', { name: 'Power BI' }).click()
-    expect(await page.getByRole('checkbox', { name: /write:evidence/ }).isChecked()).toBe(false)
-    expect(await page.getByRole('checkbox', { name: /read:findings/ }).isChecked()).toBe(true)
-    expect(await accessibilityFaults(page), 'the form with a template').toEqual([])
-    expect(page.url()).not.toContain('new=')
-    await context.close()
-  })
-
-  test('is copied by hand where the clipboard is not allowed, and then counts as copied', async () => {
-    const { context, page } = await world().openFor('harbourline-admin')
-    await page.goto(`${world().stack.consoleUrl}/settings/api-keys`)
-    await fillForm(page, 'By hand')
-    await submit(page)
-    const key = page.getByText(/^postern_[0-9A-Za-z]{49}$/)
-    await key.waitFor()
-    const value = (await key.textContent()) ?? ''
-    await page.getByRole('button', { name: /Program$/ }).click()
-    await page.getByRole('option', { name: 'Python' }).click()
-    const program = (await page.getByLabel('A program that uses the key').textContent()) ?? ''
-    expect(JSON.parse(await runSnippet('python3', program, value))).toMatchObject({ label: 'By hand' })
-    await page.evaluate(() => {
-      navigator.clipboard.writeText = async () => await Promise.reject(new Error('not allowed'))
-    })
-    await page.getByRole('button', { name: 'Copy key' }).click()
-    const status = page.getByRole('status').filter({ hasText: 'The browser did not allow it' })
-    await status.waitFor({ state: 'attached' })
-    expect(await accessibilityFaults(page), 'a refusal of the clipboard').toEqual([])
-    const question = page.getByRole('alertdialog')
-    const ask = async (name: string) => {
-      await page.getByRole('button', { name: 'Done' }).click()
-      await page.getByRole('alertdialog', { name }).waitFor()
-    }
-    // Other content of the screen does not contain the key.
-    await page.getByRole('dialog').getByRole('heading', { level: 2 }).selectText()
-    await page.keyboard.press('ControlOrMeta+c')
-    await ask('You have not copied the key')
-    await question.getByRole('button', { name: 'Back to the key' }).click()
-    await question.waitFor({ state: 'detached' })
-    await key.selectText()
-    await page.keyboard.press('ControlOrMeta+c')
-    await ask('Is the key stored safely?')
-    await question.getByRole('button', { name: 'Yes, close' }).click()
-    await page.getByRole('dialog').waitFor({ state: 'detached' })
-    await context.close()
-  })
-
-  test('is rotated: the new one works, and the old one until the overlap is over', async () => {
-    const { page } = world()
-    const { value: old } = await keyOf(world(), 'Rotating')
-    await choose(page, 'Rotating', 'Rotate…')
-    expect(await accessibilityFaults(page), 'the dialog').toEqual([])
-    await page.getByRole('button', { name: 'Generate new key' }).click()
-    const successor = await copyKey(world())
-    await closeReveal(page)
-    expect(successor).not.toBe(old)
-    expect([await statusOf(world(), old, 0), await statusOf(world(), successor, 1)]).toEqual([200, 200])
-    await page.getByRole('link', { name: 'Rotating' }).first().click()
-    await page.getByRole('heading', { name: 'Audit trail' }).waitFor()
-    await page.getByText('What it can call').waitFor()
-    const rotation = page.getByRole('region', { name: 'Rotation' })
-    await rotation.getByRole('row', { name: /^Old key/ }).waitFor()
-    await rotation.getByRole('row', { name: /^New key/ }).waitFor()
-    await rotation
-      .getByText(/^The old key (?:is still used|was used within the last day|has not been used yet)$/)
-      .waitFor()
-    await show(page, 'rotation')
-    // In the person's zone, and exactly on hover.
-    expect(await page.locator('.trail time').first().getAttribute('title')).toMatch(/^\d{4}-\d\d-\d\d [\d:.]{12} UTC$/)
-    expect(await accessibilityFaults(page), 'the page of a key').toEqual([])
-    // The new key's value is in no storage of the browser.
-    const kept = await page.evaluate(async () => {
-      const names = (await indexedDB.databases()).map(({ name }) => name)
-      const state: unknown = history.state
-      return JSON.stringify([location.href, state, { ...localStorage }, { ...sessionStorage }, document.cookie, names])
-    })
-    await page.goBack()
-    await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
-    for (const value of [old, successor]) {
-      expect(kept).not.toContain(value.slice(8))
-      expect(await page.content()).not.toContain(value.slice(8))
-    }
-  })
-
-  test('with a label that is a script is shown as text', async () => {
-    const { page } = world()
-    await keyOf(world(), script)
-    await page.getByRole('link', { name: script }).click()
-    await page.getByRole('heading', { level: 1, name: script }).waitFor()
-    expect(await page.locator('img, h1 script').count()).toBe(0)
-    expect(await page.title()).toContain('<img')
-    await open(page, 'API keys')
-  })
-
-  test('is not created without a label and a scope, and a rejected address is shown', async () => {
-    const { page } = world()
-    await page.getByRole('button', { name: 'Generate key' }).first().click()
-    await submit(page)
-    await page.getByText('Enter which program will use the key').waitFor()
-    await page.getByText('Choose at least one scope').waitFor()
-    expect(await accessibilityFaults(page)).toEqual([])
-    await page.getByRole('textbox', { name: 'Label', exact: true }).fill('Nowhere to go')
-    await page.getByText('Read findings, recommendations').click()
-    await page.getByRole('button', { name: 'Advanced' }).click()
-    await page.getByRole('textbox', { name: 'Allowed addresses' }).fill('not-an-address')
-    await submit(page)
-    await page.getByText('“not-an-address” is not an address or network').waitFor()
-    // Errors of the API are shown at the end of the form.
-    await page.getByRole('textbox', { name: 'Allowed addresses' }).fill('10.0.0.1/8')
-    await page.route('**/api/v1/api-keys', async (route) => await route.fulfill(refusedAddress), { times: 1 })
-    await submit(page)
-    const refusal = page.getByRole('alert').filter({ hasText: 'No key was generated' })
-    await refusal.getByText('Allowed addresses: 10.0.0.1 is no network').waitFor()
-    await expect.poll(async () => await refusal.evaluate(isInView)).toBe(true)
-    await page.getByRole('button', { name: 'Cancel' }).click()
-  })
-
-  test('whose answer is lost is created once, and the page says what is known', async () => {
-    const { page } = world()
-    await fillForm(page, 'Lost on its way')
-    await page.route('**/api/v1/api-keys', loseAnswer, { times: 1 })
-    await submit(page)
-    const unsure = page.getByRole('alert').filter({ hasText: 'It is not known whether a key was generated' })
-    await unsure.getByText('Try again: nothing is done twice.').waitFor()
-    await submit(page)
-    await page.getByText('The key was created, but its value is lost').waitFor()
-    expect(await accessibilityFaults(page), 'the lost key').toEqual([])
-    await page.getByRole('link', { name: 'Open the key' }).click()
-    await page.getByRole('heading', { level: 1, name: 'Lost on its way' }).waitFor()
-    await page.getByRole('dialog').waitFor({ state: 'detached' })
-    const keys = z
-      .array(apiKeySchema)
-      .parse(await page.evaluate(async () => await (await fetch('/api/v1/api-keys')).json()))
-    expect(keys.filter(({ label }) => label === 'Lost on its way')).toHaveLength(1)
-    await open(page, 'API keys')
-  })
-
-  test('is not created with an expiry in the past or too far ahead, and the possible days are shown', async () => {
-    const { page } = world()
-    const days = await longestLife(page)
-    const changes: string[] = []
-    const note = (request: Request) => {
-      if (request.method() !== 'GET') changes.push(request.url())
-    }
-    page.on('request', note)
-    await fillForm(page, 'No such day')
-    await page.getByRole('radio', { name: 'Custom' }).press('Space')
-    const told = page.getByText(/^Choose a day from .+ to .+$/)
-    // Two days away, in case a day ends during the test.
-    for (const away of [-2, days + 1]) {
-      await typeDay(page, dayFrom(Date.now(), away))
-      expect(await told.count()).toBe(0)
-      await submit(page)
-      await told.waitFor()
-      await page.getByRole('spinbutton', { name: 'month, ' }).and(page.locator(':focus')).waitFor()
-    }
-    expect(await accessibilityFaults(page), 'a day that is refused').toEqual([])
-    expect(changes).toEqual([])
-    // A possible day has no error.
-    await typeDay(page, dayFrom(Date.now(), 2))
-    await submit(page)
-    await page.getByText('This key is shown only once').waitFor()
-    expect(changes).toHaveLength(1)
-    page.off('request', note)
-    await closeReveal(page)
-  })
-
-  test('until a day of one’s own is the same request when it is sent again, however late', async () => {
-    const { context, page } = await world().openFor('harbourline-admin')
-    const sent: string[] = []
-    await page.route('**/api/v1/api-keys', async (route) => {
-      sent.push(`${route.request().headers()['idempotency-key']} ${route.request().postData()}`)
-      await route.fulfill(noAnswer)
-    })
-    await page.goto(`${world().stack.consoleUrl}/settings/api-keys`)
-    await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
-    const days = await longestLife(page)
-    // In the first minute of a day, the last possible day ends after the maximum lifetime, and so would the key.
-    const midnight = new Date().setHours(0, 0, 0, 0)
-    await page.clock.setFixedTime(midnight + 10_000)
-    await fillForm(page, 'Sent twice')
-    await page.getByRole('radio', { name: 'Custom' }).press('Space')
-    await typeDay(page, dayFrom(midnight, days - 1))
-    await submit(page)
-    await page.getByText('Try again: nothing is done twice.').waitFor()
-    await page.clock.setFixedTime(midnight + 20_000)
-    await submit(page)
-    await expect.poll(() => sent.length).toBe(2)
-    expect(sent[0]).toContain('"expires_at":')
-    expect(sent[1]).toBe(sent[0])
-    await context.close()
-  })
-
-  test.each([
-    ['in the list', 'expired'],
-    ['in the list', 'active'],
-    ['at its page', 'expired'],
-    ['at its page', 'active'],
-  ] as const)(
-    'that comes to its end while it is looked at %s is read again, once, and is %s as the answer says',
-    async (place, state) => {
-      const { stack, tenants } = world()
-      const label = `Ends ${place}, ${state}`
-      const { id } = await stack.createKey(tenants.harbourline, { scopes: ['read:findings'], label })
-      const { context, page } = await world().openFor('harbourline-admin')
-      const start = Date.now()
-      const end = new Date(start + 60_000).toISOString()
-      let reads = 0
-      const path = place === 'in the list' ? '/api/v1/api-keys?limit=1000' : `/api/v1/api-keys/${id}`
-      await page.route(
-        ({ pathname, search }) => pathname + search === path,
-        async (route) => {
-          reads += 1
-          const told = { state: reads === 1 ? ('active' as const) : state, expires_at: end }
-          const response = await route.fetch()
-          const body = z.union([z.array(apiKeySchema), apiKeySchema]).parse(await response.json())
-          const json = Array.isArray(body)
-            ? body.map((key) => (key.id === id ? { ...key, ...told } : key))
-            : { ...body, ...told }
-          await route.fulfill({ response, json })
-        },
-      )
-      await page.clock.install({ time: start })
-      await page.goto(`${stack.consoleUrl}/settings/api-keys${place === 'in the list' ? '' : `/${id}`}`)
-      const shown =
-        place === 'in the list' ? page.getByRole('row').filter({ hasText: label }) : page.locator('.key-lead')
-      await shown.getByText('Active', { exact: true }).waitFor()
-      expect(reads).toBe(1)
-      await page.clock.fastForward(120_000)
-      await expect.poll(() => reads).toBe(2)
-      await shown.getByText(state === 'active' ? 'Active' : 'Expired', { exact: true }).waitFor()
-      for (let times = 0; times < 2; times += 1) {
-        await page.clock.fastForward(60_000)
-        await page.evaluate(
-          async () => await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))),
-        )
-      }
-      expect(reads).toBe(2)
-      await context.close()
-    },
+  await choose(page, 'Leaking', 'Revoke…')
+  const question = page.getByRole('alertdialog')
+  await question.getByText('Leaking', { exact: true }).waitFor()
+  await question.getByText('Last used').waitFor()
+  expect(await accessibilityFaults(page), 'the question').toEqual([])
+  // An unreachable gateway is reported, and the request can be repeated.
+  await page.route('**/revoke', async (route) => await route.fulfill(unconfirmed), { times: 1 })
+  await question.getByRole('button', { name: 'Revoke key' }).click()
+  await page.getByText('Not yet confirmed by all gateways').waitFor()
+  await question.getByRole('button', { name: 'Try again' }).click()
+  await page.getByText(/Enforced on all gateways in [\d.]+ m?s/).waitFor()
+  expect(await accessibilityFaults(page), 'the answer').toEqual([])
+  expect([await statusOf(world(), value, 0), await statusOf(world(), value, 1)]).toEqual([401, 401])
+  expect(JSON.parse(await runSnippet('bash', command, value))).toMatchObject({ status: 401, code: 'key_revoked' })
+  await page.getByRole('button', { name: 'Close' }).last().click()
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  // On hover, each time shows its own moment: the original expiry and the revocation.
+  const times = page.getByRole('row').filter({ hasText: 'Leaking' }).locator('.cell-expires').locator('time, [title]')
+  const moments = await times.evaluateAll((elements) =>
+    elements.map((element) => [element.getAttribute('datetime'), element.getAttribute('title')]),
   )
+  const { expires_at: end, revoked_at: revoked } = await keyCalled(page, 'Leaking')
+  expect(moments).toEqual([end, revoked].map((at) => [at, at === null ? undefined : inUtc(at)]))
+})
 
-  test('is made without a mouse: generated, copied, and revoked', async () => {
-    const { page, paste } = world()
-    const press = async (...keys: readonly string[]) => {
-      for (const key of keys) await page.keyboard.press(key)
-    }
-    await page.getByRole('button', { name: 'Generate key' }).first().focus()
-    await press('Enter')
-    // The form opens with the focus in its first field.
-    await page.getByRole('textbox', { name: 'Label', exact: true }).and(page.locator(':focus')).waitFor()
-    await page.keyboard.type('By keyboard')
-    // Enter on a scope chooses it and does not submit the form.
-    await press('Tab', 'ArrowLeft', 'Tab', 'Enter')
-    expect(await page.getByRole('button', { name: 'Copy key' }).count()).toBe(0)
-    await page.getByRole('button', { name: 'Generate', exact: true }).focus()
-    await press('Enter')
-    await page.getByRole('button', { name: 'Copy key' }).waitFor()
-    // Tab stays within the dialog.
-    const copy = page.getByRole('button', { name: 'Copy key' }).and(page.locator(':focus'))
-    for (let tabs = 0; tabs < 8 && (await copy.count()) === 0; tabs += 1) await press('Tab')
-    await press('Enter')
-    await page.getByRole('button', { name: 'Copied' }).waitFor()
-    const value = await paste()
-    expect(await statusOf(world(), value, 0)).toBe(200)
-    await press('Escape')
-    await page.getByRole('alertdialog', { name: 'Is the key stored safely?' }).waitFor()
-    await press('Tab', 'Tab', 'Enter')
-    await page.getByRole('dialog').waitFor({ state: 'detached' })
-    const made = z
-      .array(apiKeySchema)
-      .parse(await page.evaluate(async () => await (await fetch('/api/v1/api-keys')).json()))
-      .find(({ label }) => label === 'By keyboard')
-    // One to the left of 90 days.
-    expect([made?.scopes, made?.state]).toEqual([['read:universe'], 'active'])
-    await page.getByRole('button', { name: 'Actions for By keyboard' }).focus()
-    await press('Enter', 'ArrowDown', 'ArrowDown', 'Enter')
-    await page.getByRole('alertdialog', { name: 'Revoke this key?' }).waitFor()
-    // The safe button has the focus.
-    await page.getByRole('button', { name: 'Keep the key' }).and(page.locator(':focus')).waitFor()
-    await press('Tab', 'Enter')
-    await page.getByText(/Enforced on all gateways/).waitFor()
-    expect(await statusOf(world(), value, 0)).toBe(401)
-    await press('Escape')
-    await page.getByRole('dialog').waitFor({ state: 'detached' })
-  })
+test('a key starts from a template, or from a link that fills in the form', async () => {
+  const { context, page } = await world().openFor('harbourline-admin')
+  const link = 'new=evidence-robot&label=From+a+link&address=203.0.113.0/24'
+  await page.goto(`${world().stack.consoleUrl}/settings/api-keys?${link}`)
+  const label = page.getByRole('textbox', { name: 'Label', exact: true })
+  await label.waitFor()
+  expect(await label.inputValue()).toBe('From a link')
+  expect(await page.getByRole('textbox', { name: 'Allowed addresses' }).inputValue()).toBe('203.0.113.0/24')
+  expect(await page.getByRole('checkbox', { name: /write:evidence/ }).isChecked()).toBe(true)
+  await page.getByRole('button', { name: /Template$/ }).click()
+  await page.getByRole('option', { name: 'Power BI' }).click()
+  expect(await page.getByRole('checkbox', { name: /write:evidence/ }).isChecked()).toBe(false)
+  expect(await page.getByRole('checkbox', { name: /read:findings/ }).isChecked()).toBe(true)
+  expect(await accessibilityFaults(page), 'the form with a template').toEqual([])
+  expect(page.url()).not.toContain('new=')
+  await context.close()
+})
 
-  test('is revoked with all others of a leaver, in six clicks at most', async () => {
-    const { context, page } = await world().openFor('harbourline-admin')
-    const { stack, tenants } = world()
-    const owner = { type: 'team', name: 'Leavers', contact: 'leavers@harbourline.example' }
-    for (const label of ['Leaver 1', 'Leaver 2', 'Leaver 3']) {
-      const body = { label, expires_in: '30d', scopes: ['read:findings'], owner }
-      const as = { ...operator, tenantId: tenants.harbourline.id }
-      expect((await stack.operator.call(as, 'POST', '/api/v1/api-keys', { body })).status).toBe(201)
-    }
-    await page.goto(`${stack.consoleUrl}/settings/api-keys`)
-    // Finds keys by their owner.
-    await page.getByRole('searchbox').fill('leavers@')
-    await page.getByText('Select all 3 shown').click()
-    expect(await accessibilityFaults(page), 'the selection').toEqual([])
-    await page.getByRole('button', { name: 'Change 3 selected…' }).click()
-    const dialog = page.getByRole('dialog', { name: 'Change 3 keys' })
-    await dialog.getByText('No key was used in the last 24 hours').waitFor()
-    await dialog.getByRole('rowheader', { name: /Leaver 2/ }).waitFor()
-    expect(await accessibilityFaults(page), 'the preview').toEqual([])
-    await show(page, 'bulk-preview')
-    await dialog.getByRole('button', { name: 'Revoke 3 keys' }).click()
-    const receipt = page.getByRole('dialog', { name: 'Receipt' })
-    await receipt.getByText('3 keys changed').waitFor()
-    await receipt.getByText(/Enforced on all gateways: 2 confirmed, 0 fenced/).waitFor()
-    expect(await accessibilityFaults(page), 'the receipt').toEqual([])
-    await show(page, 'bulk-receipt')
-    await receipt.getByRole('button', { name: 'Close' }).last().click()
-    await page.getByRole('row', { name: /Leaver 3.*Revoked/ }).waitFor()
-    await show(page, 'bulk-list')
-    await context.close()
+test('a key is copied by hand where the clipboard is not allowed, and then counts as copied', async () => {
+  const { context, page } = await world().openFor('harbourline-admin')
+  await page.goto(`${world().stack.consoleUrl}/settings/api-keys`)
+  await fillForm(page, 'By hand')
+  await submit(page)
+  const key = page.getByText(/^postern_[0-9A-Za-z]{49}$/)
+  await key.waitFor()
+  const value = (await key.textContent()) ?? ''
+  await page.getByRole('button', { name: /Program$/ }).click()
+  await page.getByRole('option', { name: 'Python' }).click()
+  const program = (await page.getByLabel('A program that uses the key').textContent()) ?? ''
+  expect(JSON.parse(await runSnippet('python3', program, value))).toMatchObject({ label: 'By hand' })
+  await page.evaluate(() => {
+    navigator.clipboard.writeText = async () => await Promise.reject(new Error('not allowed'))
   })
+  await page.getByRole('button', { name: 'Copy key' }).click()
+  const status = page.getByRole('status').filter({ hasText: 'The browser did not allow it' })
+  await status.waitFor({ state: 'attached' })
+  expect(await accessibilityFaults(page), 'a refusal of the clipboard').toEqual([])
+  const question = page.getByRole('alertdialog')
+  const ask = async (name: string) => {
+    await page.getByRole('button', { name: 'Done' }).click()
+    await page.getByRole('alertdialog', { name }).waitFor()
+  }
+  // Other content of the screen does not contain the key.
+  await page.getByRole('dialog').getByRole('heading', { level: 2 }).selectText()
+  await page.keyboard.press('ControlOrMeta+c')
+  await ask('You have not copied the key')
+  await question.getByRole('button', { name: 'Back to the key' }).click()
+  await question.waitFor({ state: 'detached' })
+  await key.selectText()
+  await page.keyboard.press('ControlOrMeta+c')
+  await ask('Is the key stored safely?')
+  await question.getByRole('button', { name: 'Yes, close' }).click()
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  await context.close()
+})
+
+test('a rotated key works until its overlap ends, and so does the new one', async () => {
+  const { page } = world()
+  const { value: old } = await keyOf(world(), 'Rotating')
+  await choose(page, 'Rotating', 'Rotate…')
+  expect(await accessibilityFaults(page), 'the dialog').toEqual([])
+  await page.getByRole('button', { name: 'Generate new key' }).click()
+  const successor = await copyKey(world())
+  await closeReveal(page)
+  expect(successor).not.toBe(old)
+  expect([await statusOf(world(), old, 0), await statusOf(world(), successor, 1)]).toEqual([200, 200])
+  await page.getByRole('link', { name: 'Rotating' }).first().click()
+  await page.getByRole('heading', { name: 'Audit trail' }).waitFor()
+  await page.getByText('What it can call').waitFor()
+  const rotation = page.getByRole('region', { name: 'Rotation' })
+  await rotation.getByRole('row', { name: /^Old key/ }).waitFor()
+  await rotation.getByRole('row', { name: /^New key/ }).waitFor()
+  await rotation
+    .getByText(/^The old key (?:is still used|was used within the last day|has not been used yet)$/)
+    .waitFor()
+  await show(page, 'rotation')
+  // In the person's zone, and exactly on hover.
+  expect(await page.locator('.trail time').first().getAttribute('title')).toMatch(/^\d{4}-\d\d-\d\d [\d:.]{12} UTC$/)
+  expect(await accessibilityFaults(page), 'the page of a key').toEqual([])
+  // The new key's value is in no storage of the browser.
+  const kept = await page.evaluate(async () => {
+    const names = (await indexedDB.databases()).map(({ name }) => name)
+    const state: unknown = history.state
+    return JSON.stringify([location.href, state, { ...localStorage }, { ...sessionStorage }, document.cookie, names])
+  })
+  await page.goBack()
+  await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
+  for (const value of [old, successor]) {
+    expect(kept).not.toContain(value.slice(8))
+    expect(await page.content()).not.toContain(value.slice(8))
+  }
+})
+
+test('a label that is a script is shown as text', async () => {
+  const { page } = world()
+  await keyOf(world(), scriptLabel)
+  await page.getByRole('link', { name: scriptLabel }).click()
+  await page.getByRole('heading', { level: 1, name: scriptLabel }).waitFor()
+  expect(await page.locator('img, h1 script').count()).toBe(0)
+  expect(await page.title()).toContain('<img')
+  await open(page, 'API keys')
+})
+
+test('a key is not created without a label and a scope, and a rejected address is shown', async () => {
+  const { page } = world()
+  await page.getByRole('button', { name: 'Generate key' }).first().click()
+  await submit(page)
+  await page.getByText('Enter which program will use the key').waitFor()
+  await page.getByText('Choose at least one scope').waitFor()
+  expect(await accessibilityFaults(page)).toEqual([])
+  await page.getByRole('textbox', { name: 'Label', exact: true }).fill('Nowhere to go')
+  await page.getByText('Read findings, recommendations').click()
+  await page.getByRole('button', { name: 'Advanced' }).click()
+  await page.getByRole('textbox', { name: 'Allowed addresses' }).fill('not-an-address')
+  await submit(page)
+  await page.getByText('“not-an-address” is not an address or network').waitFor()
+  // Errors of the API are shown at the end of the form.
+  await page.getByRole('textbox', { name: 'Allowed addresses' }).fill('10.0.0.1/8')
+  await page.route('**/api/v1/api-keys', async (route) => await route.fulfill(refusedAddress), { times: 1 })
+  await submit(page)
+  const refusal = page.getByRole('alert').filter({ hasText: 'No key was generated' })
+  await refusal.getByText('Allowed addresses: 10.0.0.1 is no network').waitFor()
+  await expect.poll(async () => await refusal.evaluate(isInView)).toBe(true)
+  await page.getByRole('button', { name: 'Cancel' }).click()
+})
+
+test('a key whose response is lost is created once, and the page says so', async () => {
+  const { page } = world()
+  await fillForm(page, 'Lost on its way')
+  await page.route('**/api/v1/api-keys', loseAnswer, { times: 1 })
+  await submit(page)
+  const unsure = page.getByRole('alert').filter({ hasText: 'It is not known whether a key was generated' })
+  await unsure.getByText('Try again: nothing is done twice.').waitFor()
+  await submit(page)
+  await page.getByText('The key was created, but its value is lost').waitFor()
+  expect(await accessibilityFaults(page), 'the lost key').toEqual([])
+  await page.getByRole('link', { name: 'Open the key' }).click()
+  await page.getByRole('heading', { level: 1, name: 'Lost on its way' }).waitFor()
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  const keys = z
+    .array(apiKeySchema)
+    .parse(await page.evaluate(async () => await (await fetch('/api/v1/api-keys')).json()))
+  expect(keys.filter(({ label }) => label === 'Lost on its way')).toHaveLength(1)
+  await open(page, 'API keys')
+})
+
+test('a key can be generated, copied and revoked without a mouse', async () => {
+  const { page, paste } = world()
+  const press = async (...keys: readonly string[]) => {
+    for (const key of keys) await page.keyboard.press(key)
+  }
+  await page.getByRole('button', { name: 'Generate key' }).first().focus()
+  await press('Enter')
+  // The form opens with the focus in its first field.
+  await page.getByRole('textbox', { name: 'Label', exact: true }).and(page.locator(':focus')).waitFor()
+  await page.keyboard.type('By keyboard')
+  // Enter on a scope chooses it and does not submit the form.
+  await press('Tab', 'ArrowLeft', 'Tab', 'Enter')
+  expect(await page.getByRole('button', { name: 'Copy key' }).count()).toBe(0)
+  await page.getByRole('button', { name: 'Generate', exact: true }).focus()
+  await press('Enter')
+  await page.getByRole('button', { name: 'Copy key' }).waitFor()
+  // Tab stays within the dialog.
+  const copy = page.getByRole('button', { name: 'Copy key' }).and(page.locator(':focus'))
+  for (let tabs = 0; tabs < 8 && (await copy.count()) === 0; tabs += 1) await press('Tab')
+  await press('Enter')
+  await page.getByRole('button', { name: 'Copied' }).waitFor()
+  const value = await paste()
+  expect(await statusOf(world(), value, 0)).toBe(200)
+  await press('Escape')
+  await page.getByRole('alertdialog', { name: 'Is the key stored safely?' }).waitFor()
+  await press('Tab', 'Tab', 'Enter')
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  const made = z
+    .array(apiKeySchema)
+    .parse(await page.evaluate(async () => await (await fetch('/api/v1/api-keys')).json()))
+    .find(({ label }) => label === 'By keyboard')
+  // One to the left of 90 days.
+  expect([made?.scopes, made?.state]).toEqual([['read:universe'], 'active'])
+  await page.getByRole('button', { name: 'Actions for By keyboard' }).focus()
+  await press('Enter', 'ArrowDown', 'ArrowDown', 'Enter')
+  await page.getByRole('alertdialog', { name: 'Revoke this key?' }).waitFor()
+  // The safe button has the focus.
+  await page.getByRole('button', { name: 'Keep the key' }).and(page.locator(':focus')).waitFor()
+  await press('Tab', 'Enter')
+  await page.getByText(/Enforced on all gateways/).waitFor()
+  expect(await statusOf(world(), value, 0)).toBe(401)
+  await press('Escape')
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+})
+
+test('all keys of a leaver are revoked in six clicks', async () => {
+  const { context, page } = await world().openFor('harbourline-admin')
+  const { stack, tenants } = world()
+  const owner = { type: 'team', name: 'Leavers', contact: 'leavers@harbourline.example' }
+  for (const label of ['Leaver 1', 'Leaver 2', 'Leaver 3']) {
+    const body = { label, expires_in: '30d', scopes: ['read:findings'], owner }
+    const as = { ...operator, tenantId: tenants.harbourline.id }
+    expect((await stack.operator.call(as, 'POST', '/api/v1/api-keys', { body })).status).toBe(201)
+  }
+  await page.goto(`${stack.consoleUrl}/settings/api-keys`)
+  // Finds keys by their owner.
+  await page.getByRole('searchbox').fill('leavers@')
+  await page.getByText('Select all 3 shown').click()
+  expect(await accessibilityFaults(page), 'the selection').toEqual([])
+  await page.getByRole('button', { name: 'Change 3 selected…' }).click()
+  const dialog = page.getByRole('dialog', { name: 'Change 3 keys' })
+  await dialog.getByText('No key was used in the last 24 hours').waitFor()
+  await dialog.getByRole('rowheader', { name: /Leaver 2/ }).waitFor()
+  expect(await accessibilityFaults(page), 'the preview').toEqual([])
+  await show(page, 'bulk-preview')
+  await dialog.getByRole('button', { name: 'Revoke 3 keys' }).click()
+  const receipt = page.getByRole('dialog', { name: 'Receipt' })
+  await receipt.getByText('3 keys changed').waitFor()
+  await receipt.getByText(/Enforced on all gateways: 2 confirmed, 0 fenced/).waitFor()
+  expect(await accessibilityFaults(page), 'the receipt').toEqual([])
+  await show(page, 'bulk-receipt')
+  await receipt.getByRole('button', { name: 'Close' }).last().click()
+  await page.getByRole('row', { name: /Leaver 3.*Revoked/ }).waitFor()
+  await show(page, 'bulk-list')
+  await context.close()
 })
 
 keyPageTests(world)
@@ -453,27 +295,6 @@ async function keyCalled(page: Page, label: string): Promise<ApiKey> {
 
 /** The format of times on hover. */
 const inUtc = (at: string): string => at.replace('T', ' ').replace('Z', ' UTC')
-
-/** Types the last day of a key into its field. */
-async function typeDay(page: Page, day: Date): Promise<void> {
-  const parts = [day.getMonth() + 1, day.getDate(), day.getFullYear()]
-  for (const [index, name] of ['month, ', 'day, ', 'year, '].entries()) {
-    await page.getByRole('spinbutton', { name }).pressSequentially(String(parts[index]))
-  }
-}
-
-/** By calendar days, which can have 23 or 25 hours. */
-function dayFrom(time: number, days: number): Date {
-  const day = new Date(time)
-  day.setDate(day.getDate() + days)
-  return day
-}
-
-/** Returns the maximum lifetime of the tenant's keys, in days. */
-async function longestLife(page: Page): Promise<number> {
-  return keyPolicySchema.parse(await page.evaluate(async () => await (await fetch('/api/v1/key-policy')).json()))
-    .max_key_days
-}
 
 /** Runs in a page: returns whether an element is visible without scrolling. */
 const isInView = (element: Element): boolean => {

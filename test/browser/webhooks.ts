@@ -1,6 +1,7 @@
 // Functions for `page.evaluate` run in the browser.
 /// <reference lib="dom" />
 import { keyOwnerEvents } from '@postern/contracts'
+import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { accessibilityFaults } from '../support/browser.ts'
 import { makeCertificate } from '../../services/sync/test/source-server.ts'
@@ -60,9 +61,7 @@ export function webhookTests(world: () => World): void {
     await page.getByRole('button', { name: 'Show deliveries' }).click()
     await page.getByRole('row', { name: /webhook\.test.*cannot be reached/ }).waitFor({ timeout: 60_000 })
     expect(await accessibilityFaults(page), 'the deliveries').toEqual([])
-    await page.getByRole('button', { name: 'Delete' }).click()
-    await page.getByRole('alertdialog').getByRole('button', { name: 'Delete' }).click()
-    await page.getByText('No endpoints yet').waitFor()
+    await deleteEndpoint(page)
   })
 
   test('an endpoint whose response is lost is created once, and edits of two people do not overwrite each other', async () => {
@@ -94,9 +93,7 @@ export function webhookTests(world: () => World): void {
     await edit.getByRole('textbox', { name: 'Description' }).fill('Mine')
     await edit.getByRole('button', { name: 'Save' }).click()
     await page.getByRole('heading', { name: 'Mine' }).waitFor()
-    await page.getByRole('button', { name: 'Delete' }).click()
-    await page.getByRole('alertdialog').getByRole('button', { name: 'Delete' }).click()
-    await page.getByText('No endpoints yet').waitFor()
+    await deleteEndpoint(page)
   })
 
   test('an endpoint for the owners of keys suggests the events that it can get', async () => {
@@ -125,8 +122,13 @@ export function webhookTests(world: () => World): void {
     await page.getByRole('row', { name: /webhook\.test.*skipped.*no owner/ }).waitFor({ timeout: 60_000 })
     expect(await accessibilityFaults(page), 'the deliveries').toEqual([])
     await show(page, 'skipped-delivery')
-    await page.getByRole('button', { name: 'Delete' }).click()
-    await page.getByRole('alertdialog').getByRole('button', { name: 'Delete' }).click()
-    await page.getByText('No endpoints yet').waitFor()
+    await deleteEndpoint(page)
   })
+}
+
+/** Deletes the only endpoint. */
+async function deleteEndpoint(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Delete' }).click()
+  await page.getByRole('alertdialog').getByRole('button', { name: 'Delete' }).click()
+  await page.getByText('No endpoints yet').waitFor()
 }
