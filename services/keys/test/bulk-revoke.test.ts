@@ -30,9 +30,9 @@ test('a revoke of several keys returns only after every gateway with a lease has
     const answer = changed(admin, { action: 'revoke', ids, version }).finally(() => {
       hasReturned = true
     })
-    const applied = new Set<string>()
     try {
       for (const gateway of gateways.slice(1)) {
+        const applied = new Set<string>()
         await expect
           .poll(
             async () => {
