@@ -9,7 +9,7 @@ import type { Principal, SignedCaller } from '@postern/local-stack/testing'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { startMailServer } from './mail-server.ts'
 import { makeWorld } from './support.ts'
-import { change, createEndpoint, deleteEndpoints, person } from './webhook-support.ts'
+import { change, createEndpoint, deleteEndpoints, person, webhooksOnly } from './webhook-support.ts'
 
 let world: Awaited<ReturnType<typeof makeWorld>>
 let universe: Awaited<ReturnType<typeof world.spawnUniverse>>
@@ -21,7 +21,7 @@ beforeAll(async () => {
   world = await makeWorld()
   server = await startMailServer()
   universe = await world.spawnUniverse()
-  sync = await world.startSync(universe.url, { POSTERN_SYNC_WORKERS: '0', ...server.settings })
+  sync = await world.startSync(universe.url, { ...webhooksOnly, ...server.settings })
   caller = world.syncCaller(sync.url)
 })
 afterEach(async () => await deleteEndpoints(world.rows))

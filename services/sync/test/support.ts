@@ -45,6 +45,8 @@ export async function makeWorld() {
     POSTERN_SIGNING_OPERATOR: rings.operator,
     POSTERN_SYNC_SECRETS: rings.secrets,
     POSTERN_SYNC_POLL_MS: '500',
+    // Each of its workers asks the queue twice a second.
+    POSTERN_WEBHOOK_WORKERS: '0',
     POSTERN_UNIVERSE_URL: universeUrl,
     POSTERN_REQUEST_LOG: 'off',
     ...servicePatience,

@@ -5,7 +5,7 @@
 import type { SignedCaller } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { makeWorld, spawnSync } from './support.ts'
-import { createEndpoint, endRuns, person, startReceiver } from './webhook-support.ts'
+import { createEndpoint, endRuns, person, startReceiver, webhooksOnly } from './webhook-support.ts'
 
 let world: Awaited<ReturnType<typeof makeWorld>>
 let receiver: Awaited<ReturnType<typeof startReceiver>>
@@ -31,7 +31,7 @@ afterAll(async () => {
 async function spawn(): Promise<{ readonly caller: SignedCaller; readonly kill: () => unknown }> {
   const sync = await spawnSync({
     ...world.syncEnvironment('http://127.0.0.1:9'),
-    POSTERN_SYNC_WORKERS: '0',
+    ...webhooksOnly,
     POSTERN_SYNC_NETWORKS: '127.0.0.1/32',
   })
   killed.push(sync.kill)

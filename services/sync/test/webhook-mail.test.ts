@@ -5,7 +5,7 @@ import type { Principal, SignedCaller } from '@postern/local-stack/testing'
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { startMailServer } from './mail-server.ts'
 import { makeWorld } from './support.ts'
-import { change, createEndpoint, deleteEndpoints, endRuns, person } from './webhook-support.ts'
+import { change, createEndpoint, deleteEndpoints, endRuns, person, webhooksOnly } from './webhook-support.ts'
 
 let world: Awaited<ReturnType<typeof makeWorld>>
 let sync: Awaited<ReturnType<typeof world.startSync>>
@@ -16,7 +16,7 @@ beforeAll(async () => {
   world = await makeWorld()
   server = await startMailServer()
   sync = await world.startSync('http://127.0.0.1:9', {
-    POSTERN_SYNC_WORKERS: '0',
+    ...webhooksOnly,
     ...server.settings,
     POSTERN_API_URL: 'https://api.bank.example',
   })
@@ -106,7 +106,6 @@ test.each(['mailto:', 'mailto:nobody', `mailto:${Array.from({ length: 11 }, (_, 
 test('without a mail server, an e-mail address is refused', async () => {
   const without = await world.startSync('http://127.0.0.1:9', {
     POSTERN_SYNC_WORKERS: '0',
-    POSTERN_WEBHOOK_WORKERS: '0',
   })
   try {
     const body = { url: 'mailto:soc@bank.example', events: ['*'] }

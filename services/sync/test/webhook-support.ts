@@ -16,6 +16,9 @@ export interface Received {
   readonly body: { readonly type: string; readonly timestamp: string; readonly data: { readonly id: string } }
 }
 
+/** For a service that sends events and carries out no runs. */
+export const webhooksOnly = { POSTERN_SYNC_WORKERS: '0', POSTERN_WEBHOOK_WORKERS: '8' } as const
+
 type Reply = (received: Received, response: ServerResponse) => void
 
 const bodySchema = z.object({ type: z.string(), timestamp: z.string(), data: z.looseObject({ id: z.string() }) })
