@@ -1,7 +1,7 @@
 import type { ApplyImportAnswer } from '@postern/contracts/internal'
 import { getRow, statement } from '../sql/store.ts'
 import { lockPeople } from '../push-people/store.ts'
-import { isBroughtByOthers } from './plan-store.ts'
+import { isBroughtByOthers } from './missing-store.ts'
 import { changeOps, firstMissingSeq } from './rules.ts'
 import type { Import, Tx } from './store.ts'
 
