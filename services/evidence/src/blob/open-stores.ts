@@ -1,5 +1,6 @@
 import type { S3Config, StoreConfig } from '../store-config.ts'
-import { type BlobStore, openBlobStore } from './blob-store.ts'
+import type { BlobStore } from './blob-store.ts'
+import { openBlobStore } from './directory-blob-store.ts'
 import { createPartMemory } from './part-memory.ts'
 import { createPartSpools } from './part-spool.ts'
 import { type PartialStore, openPartialStore } from './partial-store.ts'

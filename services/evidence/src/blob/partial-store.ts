@@ -1,16 +1,8 @@
 import { createReadStream } from 'node:fs'
 import { mkdir, open, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import {
-  parseName,
-  codeOf,
-  listOlderThan,
-  namesIn,
-  listOfEach,
-  syncDirectory,
-  tenantPattern,
-  tenantsIn,
-} from './blob-store.ts'
+import { codeOf, listOfEach, parseName, tenantPattern } from './blob-store.ts'
+import { listOlderThan, namesIn, syncDirectory, tenantsIn } from './directory.ts'
 
 /** Pieces of resumable uploads. Each turn writes its own piece, so an ended turn cannot change another's bytes. */
 export interface PartialStore {
