@@ -158,7 +158,7 @@ test('every gateway has applied the revocation before the answer', async () => {
   })
 })
 
-test('a repeated report has no second effect, and an Idempotency-Key stores nothing', async () => {
+test.concurrent('a repeated report has no second effect, and an Idempotency-Key stores nothing', async () => {
   const admin = await newTenant(service)
   const { id, value } = await newKey(service, admin)
   const headers = { 'idempotency-key': crypto.randomUUID() }
@@ -177,14 +177,14 @@ test('a repeated report has no second effect, and an Idempotency-Key stores noth
   expect(kept).toEqual([])
 })
 
-test('an operator is named in the trail', async () => {
+test.concurrent('an operator is named in the trail', async () => {
   const admin = await newTenant(service)
   const { id, value } = await newKey(service, admin)
   expect((await service.operate('POST', '/api/v1/leaked-keys', { body: { keys: [value] } })).status).toBe(202)
   expect(await getKey(service, admin, id)).toMatchObject({ revoked_by: { type: 'reporter', label: 'operator' } })
 })
 
-test('logs and rows contain no reported value', async () => {
+test.concurrent('logs and rows contain no reported value', async () => {
   const admin = await newTenant(service)
   const { value } = await newKey(service, admin)
   const unknown = generateKey().value
