@@ -343,6 +343,16 @@ describe('names are case-insensitive (RFC 7643 §2.1):', () => {
     expect(await people(principal.tenantId)).toMatchObject([{ name: 'Mia Lund', email: 'mia@x.example' }])
   })
 
+  test('a patch without schemas is accepted, as a new user is, and one with others is rejected', async () => {
+    const principal = admin()
+    const { id } = await create(principal, { title: 'Auditor' })
+    const { Operations } = patch({ op: 'replace', path: 'title', value: 'Lead' })
+    const other = await scim(principal, 'PATCH', `/Users/${id}`, { schemas: [urn], Operations })
+    expect(errorOf(other)).toEqual([400, expect.anything(), expect.stringMatching(/must contain/)])
+    expect((await scim(principal, 'PATCH', `/Users/${id}`, { Operations })).status).toBe(200)
+    expect(await people(principal.tenantId)).toMatchObject([{ title: 'Lead' }])
+  })
+
   test('a member that occurs twice, in different case, is rejected', async () => {
     const principal = admin()
     const { id, meta, userName } = await create(principal, { active: true })

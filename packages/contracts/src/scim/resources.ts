@@ -233,9 +233,10 @@ export const scimGroupSchema = z
   .meta({ id: 'ScimGroup' })
 export type ScimGroup = z.infer<typeof scimGroupSchema>
 
+/** Some providers leave the schemas out. */
 function schemasWith(urn: string) {
   const urns = z.array(z.string().max(255)).max(10)
-  return acceptSingleValues(urns.refine((given) => given.includes(urn), { message: `must contain ${urn}` }))
+  return acceptSingleValues(urns.refine((given) => given.includes(urn), { message: `must contain ${urn}` })).nullish()
 }
 
 /** RFC 7644 §3.5.2. Some providers capitalize the operations. */
