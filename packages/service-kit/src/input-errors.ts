@@ -6,6 +6,7 @@ import {
   hintForObject,
   hintForParameter,
   hintForWord,
+  isWrapper,
   memberOf,
   namesAt,
 } from './likely-meant.ts'
@@ -21,9 +22,19 @@ interface Refused {
   readonly path?: string | undefined
 }
 
-/** JSON Pointers or parameter names. */
+/** JSON Pointers or parameter names. A wrapper comes first, because it explains the other errors. */
 export function inputErrors(error: z.ZodError, where: 'body' | 'parameter', refused: Refused = {}): InputError[] {
-  return error.issues.flatMap((issue) => fromIssue(issue, where, refused)).slice(0, maxErrors)
+  const [others = [], wrappers = []] = [false, true].map((wanted) =>
+    error.issues.filter((issue) => (where === 'body' && hasWrapper(issue, refused)) === wanted),
+  )
+  return [...wrappers, ...others].flatMap((issue) => fromIssue(issue, where, refused)).slice(0, maxErrors)
+}
+
+function hasWrapper(issue: z.core.$ZodIssue, { value, schema }: Refused): boolean {
+  if (issue.code !== 'unrecognized_keys') return false
+  const known = namesAt(schema, issue.path)
+  const within = issue.path.reduce(memberOf, value)
+  return issue.keys.some((key) => isWrapper(memberOf(within, key), known))
 }
 
 function fromIssue(

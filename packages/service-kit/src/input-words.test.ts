@@ -226,6 +226,18 @@ test('an unknown name or word is compared with those that are known', () => {
   expect(said({ data: { title: 'x' } })).toEqual([
     'is not a field of this resource; send its fields without `data` around them',
   ])
+  const needy = z.strictObject({ title: z.string(), condition: z.string(), cause: z.string(), severity: z.string() })
+  const first = (value: object): unknown => {
+    const { error } = needy.safeParse(value)
+    return error === undefined ? undefined : inputErrors(error, 'body', { value, schema: needy })[0]?.detail
+  }
+  expect(first({ title: 'x' })).toBe('is missing')
+  expect(first({ value: { title: 'x' } })).toBe(
+    'is not a field of this resource; send its fields without `value` around them',
+  )
+  expect(first({ data: [{ title: 'x' }] })).toBe(
+    'is not a field of this resource; send one at a time, without `data` around it',
+  )
   expect(said({ owner: 'x' })).toEqual(['must be an object with person_id'])
   expect(said({ severity: 'High' })).toEqual(['must be one of critical, high; did you mean `high`?'])
   expect(said({ severity: 3 })).toEqual(['must be one of critical, high'])

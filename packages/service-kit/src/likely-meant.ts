@@ -57,8 +57,16 @@ export function hintForField(
 ): string {
   const own = routeTable.find((route) => route.method === 'POST' && route.path === `${path}/${name}`)
   if (own !== undefined) return `; change it with POST ${own.path.replace(/:([a-z_]+)/g, '{$1}')}`
-  const isWrapper = typeof value === 'object' && value !== null && known.some((field) => field in value)
-  return isWrapper ? `; send its fields without \`${name}\` around them` : suggestKnown(name, known)
+  if (!isWrapper(value, known)) return suggestKnown(name, known)
+  return Array.isArray(value)
+    ? `; send one at a time, without \`${name}\` around it`
+    : `; send its fields without \`${name}\` around them`
+}
+
+/** Whether a value is an object with known fields, or a list that begins with one. */
+export function isWrapper(value: unknown, known: readonly string[]): boolean {
+  const first: unknown = Array.isArray(value) ? value[0] : value
+  return typeof first === 'object' && first !== null && known.some((field) => field in first)
 }
 
 const mostNamed = 12
