@@ -243,7 +243,8 @@ function exports(route: Route, schemas: Map<string, unknown>): Json {
   }
 }
 
-function pageSchema(item: unknown, isFeed: boolean): Json {
+/** With `envelope=true`. */
+export function pageSchema(item: unknown, isFeed: boolean): Json {
   const text = { type: 'string' }
   const textOrNull = { type: ['string', 'null'] }
   const place = isFeed
