@@ -109,18 +109,13 @@ async function liftLimits(): Promise<void> {
   await client.end()
 }
 
-/** Every report of leaked keys is answered after three seconds, so that the time tells nothing. */
-function requestsOf({ id }: Route): number {
-  return id === 'keys.report-leak' ? Math.min(requestsEach, 3) : requestsEach
-}
-
 async function fuzz(route: Route, ofSeed: number): Promise<void> {
   try {
     await fc.assert(
       fc.asyncProperty(requestsFor(route), async (draft) => {
         await fuzzer.run(route, draft)
       }),
-      { seed: ofSeed, numRuns: requestsOf(route), interruptAfterTimeLimit: 60_000 },
+      { seed: ofSeed, numRuns: requestsEach, interruptAfterTimeLimit: 60_000 },
     )
   } catch (error) {
     // Ids depend on earlier requests, so the whole round must be repeated.
