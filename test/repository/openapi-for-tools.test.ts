@@ -38,6 +38,10 @@ function asList(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : []
 }
 
+function hasParameter(parameters: unknown, name: string): boolean {
+  return asList(parameters).some((each) => asJson(each)['name'] === name)
+}
+
 const values = new Set(['example', 'examples', 'enum', 'default', 'const'])
 
 /** Returns every schema of a document with its place: those of components, parameters, bodies and responses. */
@@ -277,10 +281,6 @@ describe('the published OpenAPI document', () => {
       expect([name, Object.keys(asJson(content))]).toEqual([name, types])
     }
   })
-
-  function hasParameter(parameters: unknown, name: string): boolean {
-    return asList(parameters).some((each) => asJson(each)['name'] === name)
-  }
 
   test('describes every member, and gives an example that its schema accepts', () => {
     const schemas = schemasOf(published).filter(([place]) => !place.includes('/Oscal'))
