@@ -8,7 +8,7 @@ const code = z.string().meta({ description: 'The problem code', examples: ['insu
 const route = z
   .string()
   .nullable()
-  .meta({ description: 'The operationId; null if no route matched', examples: ['findings.list'] })
+  .meta({ description: 'The route, as resource.action; null if none matched', examples: ['findings.list'] })
 const address = z.string().meta({ examples: ['203.0.113.7'] })
 const refusals = z.int().min(0).meta({ description: 'Refused requests' })
 
@@ -61,7 +61,7 @@ export const apiKeyUsageSchema = z
     routes: z
       .array(
         z.object({
-          route: z.string().meta({ description: 'The operationId', examples: ['findings.list'] }),
+          route: z.string().meta({ description: 'The route, as resource.action', examples: ['findings.list'] }),
           requests: z.int().min(1),
           last_used_on: dateSchema,
         }),
