@@ -122,14 +122,22 @@ test('an upload of a person ends when the access token expires, and nothing of i
   const [origin = ''] = stack.gateways
   const tokenFor = async (expiresInSeconds: number) =>
     await issuer.issue({ tenantId: tenant.id, roles: ['admin', 'auditor'], expiresInSeconds })
+  const lines = 'a,b\n'.repeat(256)
+  let left = 4000
   // The first request of a provider reads its keys.
-  const control = await open(origin, upload(await tokenFor(600), 8, 'Bearer') + 'a,b\n')
+  const control = await open(origin, upload(await tokenFor(600), left * lines.length, 'Bearer'))
   const cut = await open(origin, upload(await tokenFor(10), 100, 'Bearer') + 'a,b\n')
+  const receivedByCut = () => {
+    // Gateways end uploads that stand still.
+    control.socket.write(lines)
+    left -= 1
+    return cut.received()
+  }
   await expect
-    .poll(cut.received, { timeout: 60_000 })
+    .poll(receivedByCut, { timeout: 60_000 })
     .toMatch(/^HTTP\/1\.1 401 [^]*\/problems\/invalid-token[^]*expired while the request was open/)
   cut.socket.write('x'.repeat(96))
-  control.socket.write('c,d\n')
+  control.socket.write(lines.repeat(left))
   await expect.poll(control.received).toMatch(/^HTTP\/1\.1 201 /)
   expect(await stored(tenant.id)).toBe(1)
   for (const { socket } of [cut, control]) socket.destroy()
