@@ -129,3 +129,22 @@ describe('the counts of what an identity provider sends', () => {
     }
   })
 })
+
+test('a push that was applied never claims the opposite, when the database is too full to record its end', async () => {
+  const tenant = admin()
+  await world.rows(`create function sync.has_no_room() returns trigger language plpgsql
+    as $$ begin raise exception 'no room' using errcode = '53100'; end $$`)
+  await world.rows(`create trigger has_no_room before update on sync.run
+    for each row when (new.tenant_id = '${tenant.tenantId}') execute function sync.has_no_room()`)
+  const rows = [row()]
+  try {
+    const refused = await push(caller, tenant, [row({ parent_external_id: 'nobody' })])
+    expect(problemSchema.parse(refused.json).detail).toMatch('The request changed no data')
+    const answer = await push(caller, tenant, rows)
+    expect([answer.status, answer.headers['retry-after']]).toEqual([503, '5'])
+    expect(problemSchema.parse(answer.json).detail).toMatch(/^The rows may be applied, .* Push the same rows again/)
+  } finally {
+    await world.rows('drop function sync.has_no_room cascade')
+  }
+  expect((await push(caller, tenant, rows)).json).toMatchObject({ counts: { created: 0, unchanged: 1 } })
+})

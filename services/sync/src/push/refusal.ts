@@ -3,6 +3,15 @@ import type { ApplicationOutcome } from './universe.ts'
 
 const maxErrors = 50
 
+/** A database that is full would claim that nothing was changed. */
+export function notRecorded(cause: unknown): ProblemError {
+  return problem('service_unavailable', {
+    detail: 'The rows may be applied, but the run could not be recorded. Push the same rows again, which is harmless.',
+    retryAfterSeconds: 5,
+    cause,
+  })
+}
+
 export function problemOf(outcome: Exclude<ApplicationOutcome, { readonly kind: 'applied' }>): ProblemError {
   switch (outcome.kind) {
     case 'refused':

@@ -13,8 +13,8 @@ import { actorOf } from '../run/actor.ts'
 import { interruptedAfterSeconds } from '../run/rules.ts'
 import { touchInlineConnector } from './connector-store.ts'
 import { importCallerOf } from './import-caller.ts'
-import { problemOf } from './refusal.ts'
-import { runOutcomeOf } from './rules.ts'
+import { notRecorded, problemOf } from './refusal.ts'
+import { canBeApplied, runOutcomeOf } from './rules.ts'
 import { failInterruptedRuns, finishRun, startInlineRun } from './run-store.ts'
 import type { ApplicationOutcome, Dataset } from './universe.ts'
 
@@ -91,7 +91,11 @@ async function pushRows(
   if (interrupted > 0) log.warn({ event: 'runs_interrupted', request_id: requestId, runs: interrupted })
   const caller = importCallerOf({ context, requestId }, runId, connectorId)
   const outcome = await universe.apply({ ...caller, dataset, body })
-  await db.write(context, async (tx) => await finishRun(tx, runId, runOutcomeOf(outcome, rows)))
+  try {
+    await db.write(context, async (tx) => await finishRun(tx, runId, runOutcomeOf(outcome, rows)))
+  } catch (error) {
+    throw canBeApplied(outcome) ? notRecorded(error) : error
+  }
   return answerOf(runId, rows, outcome)
 }
 

@@ -34,6 +34,10 @@ export function runOutcomeOf(outcome: ApplicationOutcome, rows: number): RunOutc
   }
 }
 
+export function canBeApplied({ kind }: ApplicationOutcome): boolean {
+  return kind === 'applied' || kind === 'unknown' || kind === 'unavailable' || kind === 'unexpected'
+}
+
 function rowsWithErrors(errors: Extract<ApplicationOutcome, { kind: 'refused' }>['errors']): number {
   const places = errors.map(
     ({ pointer }) => /^(?<row>(?:\/nodes|\/people)?\/\d+)(?:\/|$)/.exec(pointer ?? '')?.groups?.['row'],

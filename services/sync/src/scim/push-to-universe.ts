@@ -3,7 +3,7 @@ import { type ProblemError, type RequestInfo, problem } from '@postern/service-k
 import type { Deps } from '../deps.ts'
 import { importCallerOf } from '../push/import-caller.ts'
 import { problemOf } from '../push/refusal.ts'
-import { runOutcomeOf } from '../push/rules.ts'
+import { canBeApplied, runOutcomeOf } from '../push/rules.ts'
 import type { ApplicationOutcome } from '../push/universe.ts'
 import type { Actor } from '../run/rules.ts'
 import { finishRun } from '../push/run-store.ts'
@@ -46,10 +46,6 @@ export async function pushToUniverse(
     if (!mayBeApplied && pendingId !== undefined) await deletePendingPushes(tx, [pendingId])
   })
   return { mayBeApplied, failure: outcome.kind === 'applied' ? undefined : failureOf(outcome) }
-}
-
-function canBeApplied({ kind }: ApplicationOutcome): boolean {
-  return kind === 'applied' || kind === 'unknown' || kind === 'unavailable' || kind === 'unexpected'
 }
 
 function failureOf(outcome: Exclude<ApplicationOutcome, { readonly kind: 'applied' }>): ProblemError {
