@@ -243,8 +243,7 @@ function exports(route: Route, schemas: Map<string, unknown>): Json {
   }
 }
 
-/** With `envelope=true`. */
-export function pageSchema(item: unknown, isFeed: boolean): Json {
+function pageSchema(item: unknown, isFeed: boolean): Json {
   const text = { type: 'string' }
   const textOrNull = { type: ['string', 'null'] }
   const place = isFeed

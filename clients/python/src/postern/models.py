@@ -1714,18 +1714,6 @@ OscalRiskLogEntry = TypedDict("OscalRiskLogEntry", {
 }, total=False)
 
 
-class _PageRequired(TypedDict):
-    items: List[Dict[str, Any]]
-    next: str | None
-    total: int | None
-
-
-class Page(_PageRequired, total=False):
-    next_since: str
-    next_updated_since: str
-    next_cursor: str | None
-
-
 class Person(TypedDict):
     id: str
     external_id: str

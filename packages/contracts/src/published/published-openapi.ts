@@ -1,6 +1,6 @@
 import { type Json, asJson, asList, mapMembers, omit, schemaNameOf, schemaRef } from './json.ts'
 import { linesMediaType, pageMediaType, workbookMediaType } from '../media-types.ts'
-import { openApi, pageSchema } from '../openapi.ts'
+import { openApi } from '../openapi.ts'
 import type { Route } from '../route.ts'
 import { connectorConfigSchemas } from '../sync/connector-configs.ts'
 import { type SharedExamples, shareExamples } from './examples.ts'
@@ -79,7 +79,6 @@ export function publishedOpenApi(serverUrl: string, routes?: readonly Route[]): 
     published[received.nameOf(name)] = simplifySchema(limited, received)
   }
   replaceRecursion(published)
-  published['Page'] = anyPage
   describeConfigs(published)
 
   const responses: SharedResponses = new Map()
@@ -132,14 +131,18 @@ function simplifyOperation(operation: Json, { sent, received }: SimplifyBySide):
     security: simplifySecurity(security),
     parameters: asList(operation['parameters'])
       .map(asJson)
+      .filter((parameter) => !formParameters.has(String(parameter['name'])))
       .map((parameter) => simplifyParameter(withFileName(parameter), sent)),
     ...(requestBody === undefined ? {} : { requestBody: simplifyBody(asJson(requestBody), sent) }),
     responses: mapMembers(responses, (response) => {
-      const single = withReadableForms(asJson(shareEntityTag(withOneSchema(response))))
+      const single = withoutExports(asJson(shareEntityTag(withOneSchema(response))))
       return { ...single, ...simplifyContent(single, received) }
     }),
   }
 }
+
+/** Generated clients cannot read the forms that they ask for. The description of the response names them. */
+const formParameters: ReadonlySet<string> = new Set(['format', 'envelope'])
 
 /** Scopes are in `x-required-scope`: OpenAPI knows none for keys. */
 function simplifySecurity(security: unknown): Json[] {
@@ -172,31 +175,17 @@ function simplifyContent({ content }: Json, how: SimplifyOptions): Json {
   }
 }
 
-/** Some clients return a stream or a file from every list that names NDJSON or workbooks, so a range stands for both. */
-function withReadableForms(response: Json): Json {
+/** Some clients return a stream for every list that also exists as NDJSON. */
+function withoutExports(response: Json): Json {
   const content = asJson(response['content'])
   const columns = asJson(content['text/csv'])['x-columns']
   if (columns === undefined) return response
   return {
     ...response,
-    content: {
-      ...omit(content, linesMediaType, 'text/csv', workbookMediaType, pageMediaType),
-      'text/csv': { schema: { type: 'string' } },
-      [pageMediaType]: { schema: schemaRef('Page') },
-      'application/*': { schema: { type: 'string' } },
-    },
+    description: `${String(response['description'])}. \`format=ndjson|csv|xlsx\`: the whole list. \`envelope=true\`: an object with \`items\``,
+    content: omit(content, linesMediaType, 'text/csv', workbookMediaType, pageMediaType),
     'x-columns': columns,
   }
-}
-
-/** One schema for the pages of all lists. */
-const anyItem = { type: 'object', additionalProperties: true }
-const anyPage = {
-  ...pageSchema(anyItem, false),
-  properties: {
-    ...asJson(pageSchema(anyItem, true)['properties']),
-    ...asJson(pageSchema(anyItem, false)['properties']),
-  },
 }
 
 /** Go makes a constructor `New…` for each schema. */

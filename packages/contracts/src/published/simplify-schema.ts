@@ -19,7 +19,6 @@ export function simplifySchema(schema: unknown, how: SimplifyOptions): unknown {
   if (name !== undefined) return { ...withTextualDefault(asJson(schema)), ...schemaRef(how.nameOf(name)) }
   const steps = [
     withoutTextUnion,
-    withNullableType,
     withoutMixedTypes,
     withPlainConstant,
     withoutControlWords,
@@ -57,16 +56,6 @@ function withoutTextUnion(schema: Json): Json {
     type: isNullable ? ['string', 'null'] : 'string',
     ...(examples.length === 0 || 'examples' in schema ? {} : { examples }),
   }
-}
-
-const nullableTypes: ReadonlySet<unknown> = new Set(['string', 'integer', 'number', 'boolean'])
-
-/** `[string, null]` is shorter than a choice. */
-function withNullableType(schema: Json): Json {
-  const [value = {}, empty = {}, ...others] = asList(schema['anyOf']).map(asJson)
-  const isPlain = nullableTypes.has(value['type']) && !('enum' in value) && !('allOf' in value)
-  if (!isPlain || others.length > 0 || empty['type'] !== 'null') return schema
-  return { ...value, ...omit(schema, 'anyOf'), type: [value['type'], 'null'] }
 }
 
 export function flatChoices(schema: Json): Json[] {
