@@ -110,19 +110,25 @@ async function readDependencies(apt: readonly string[], name: string): Promise<M
   return found
 }
 
-/** Lists a package and its dependencies whose names begin with a prefix, at any depth. Throws if apt does not know the package. */
+export interface PackageChoice {
+  /** Matches the names of the dependencies to unpack. Default: libraries. */
+  readonly needed?: RegExp
+  /** Dependencies that the machine has. Default: the C library. */
+  readonly present?: ReadonlySet<string>
+}
+
+/** Lists a package and its dependencies whose names match, at any depth. Throws if apt does not know the package. */
 export async function listPackages(
   apt: readonly string[],
   name: string,
-  { prefixes = ['lib'], present = alwaysThere }: { prefixes?: readonly string[]; present?: ReadonlySet<string> } = {},
+  { needed = /^lib/, present = alwaysThere }: PackageChoice = {},
 ): Promise<string[]> {
   const dependencies = await readDependencies(apt, name)
   if (dependencies.size === 0) throw new Error(`apt does not know the package ${name}`)
   const all = new Set([name])
   for (const item of all) {
     for (const dependency of dependencies.get(item) ?? []) {
-      const isNeeded = prefixes.some((prefix) => dependency.startsWith(prefix))
-      if (isNeeded && !present.has(dependency)) all.add(dependency)
+      if (needed.test(dependency) && !present.has(dependency)) all.add(dependency)
     }
   }
   return [...all]

@@ -127,8 +127,7 @@ async function unpackPackage(installFolder: string): Promise<string> {
 
 async function listNeededPackages(apt: readonly string[]): Promise<string[]> {
   for (const name of serverNames) {
-    const [product = ''] = name.split('-')
-    const packages = await listPackages(apt, name, { prefixes: ['lib', `${product}-`] }).catch(() => [])
+    const packages = await listPackages(apt, name, { needed: /^(?:lib|valkey-|redis-)/ }).catch(() => [])
     // A name without dependencies is not a real package.
     if (packages.length > 1) return packages
   }

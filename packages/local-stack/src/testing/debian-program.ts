@@ -1,5 +1,12 @@
 import { join } from 'node:path'
-import { firstLine, hasPackages, libraryPath, listPackages, unpackPackages } from '../distribution-packages.ts'
+import {
+  type PackageChoice,
+  firstLine,
+  hasPackages,
+  libraryPath,
+  listPackages,
+  unpackPackages,
+} from '../distribution-packages.ts'
 import { repositoryRoot } from '../paths.ts'
 import { exists } from '../server-account.ts'
 
@@ -10,13 +17,9 @@ export interface DebianProgram {
   readonly env: Readonly<Record<string, string>>
 }
 
-export interface DebianProgramOptions {
+export interface DebianProgramOptions extends PackageChoice {
   /** Below `.tools`. */
   readonly folder?: string
-  /** Matches the names of the dependencies to unpack. Default: libraries. */
-  readonly needed?: RegExp
-  /** Dependencies that the machine has. Default: the C library. */
-  readonly present?: ReadonlySet<string>
   /** Replaces sources.list. */
   readonly sources?: string | undefined
 }
