@@ -3,7 +3,9 @@ import { type IncomingHttpHeaders, type IncomingMessage, createServer, request }
 import { buffer } from 'node:stream/consumers'
 
 export interface ProxiedRequest {
+  readonly method: string
   readonly path: string
+  readonly headers: IncomingHttpHeaders
   readonly body: Buffer
 }
 
@@ -29,10 +31,9 @@ export async function startTestProxy(
   const server = createServer((incoming, response) => {
     const respond = async (): Promise<void> => {
       const body = await buffer(incoming)
-      const given = await answer(
-        { path: incoming.url ?? '', body },
-        async () => await forwardTo(origin, incoming, body),
-      )
+      const { method = '', url = '', headers: sent } = incoming
+      const asked = { method, path: url, headers: sent, body }
+      const given = await answer(asked, async () => await forwardTo(origin, incoming, body))
       if (given === undefined) return
       // Node sets the length of the body that is sent.
       const { 'content-length': _length, 'transfer-encoding': _coding, connection: _, ...headers } = given.headers ?? {}
