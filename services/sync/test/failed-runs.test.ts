@@ -1,15 +1,11 @@
-import { once } from 'node:events'
-import { createServer, request } from 'node:http'
 import type { Run } from '@postern/contracts'
-import { internalPaths } from '@postern/contracts/internal'
 import type { Principal, SignedCaller } from '@postern/local-stack/testing'
-import { parseKeyRing } from '@postern/signed-context'
 import type { TenantDb } from '@postern/tenant-db'
-import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { ServiceUnavailableError } from '@postern/service-client'
 import { type Imports, ImportConflictError } from '../src/import/imports.ts'
-import { type Universe, openUniverse } from '../src/push/universe.ts'
+import type { Universe } from '../src/push/universe.ts'
 import { SourceReadError } from '../src/source/source-read-error.ts'
 import { defineSourceType } from '../src/source/types.ts'
 import { endLostRun } from '../src/worker/carry-out.ts'
@@ -459,96 +455,4 @@ test('a worker that dies between batches loses nothing of them', async () => {
     expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { applied: 6000 } })
     expect(await runCsv(tenant, connector, csv)).toMatchObject({ counts: { unchanged: 6000, missing: 0 } })
   }
-})
-
-/** The universe of an earlier release, which refuses plans of authoritative connectors. */
-async function openOldUniverse(): Promise<Universe> {
-  const { port: behind } = new URL(parts().process.url)
-  const server = createServer((asked, response) => {
-    const chunks: Buffer[] = []
-    asked.on('data', (chunk: Buffer) => void chunks.push(chunk))
-    asked.on('end', () => {
-      const body = Buffer.concat(chunks)
-      if (asked.url === internalPaths.planImport && body.includes('"authoritative"')) {
-        response.writeHead(400, { 'content-type': 'application/problem+json' }).end('{"code":"bad_request"}')
-        return
-      }
-      const { method, url: path, headers } = asked
-      const passed = request({ host: '127.0.0.1', port: behind, method, path, headers }, (answer) => {
-        response.writeHead(answer.statusCode ?? 502, answer.headers)
-        answer.pipe(response)
-      })
-      passed.end(body)
-    })
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('it listens nowhere')
-  const ring = parseKeyRing(world.rings.syncUniverse)
-  const old = openUniverse({ url: `http://127.0.0.1:${address.port}`, ring, timeoutMs: 60_000 })
-  onTestFinished(async () => {
-    await old.close()
-    server.closeAllConnections()
-    server.close()
-  })
-  return old
-}
-
-async function accessOf({ tenantId }: Principal) {
-  const text = 'select is_active from tenancy.directory_name where tenant_id = $1 order by is_active'
-  return (await world.rows(text, [tenantId])).map(({ is_active }) => is_active)
-}
-
-async function peopleOf({ tenantId }: Principal) {
-  const text = 'select name from universe.person where tenant_id = $1 order by name'
-  return (await world.rows(text, [tenantId])).map(({ name }) => name)
-}
-
-describe('a run of people while the universe is of an earlier release', () => {
-  const table = 'external_id,name,active\nada,Ada,true\nbob,Bob,false\n'
-  test('that does not know of authoritative connectors is retried, and does everything after the upgrade', async () => {
-    const tenant = admin()
-    const old = await openOldUniverse()
-    const run = await start(tenant, await create(tenant, { dataset: 'people', authoritative: true }), table)
-    await expect(work(run, { universe: old })).rejects.toThrow('The universe service cannot be asked now')
-    expect(await now(tenant, run)).toMatchObject({ finished_at: null, failure: null, counts: { applied: 0 } })
-    expect([await peopleOf(tenant), await accessOf(tenant)]).toEqual([[], []])
-    await work(run)
-    expect(await now(tenant, run)).toMatchObject({
-      status: 'succeeded',
-      attempt: 2,
-      counts: { created: 2, applied: 2 },
-    })
-    expect([await peopleOf(tenant), await accessOf(tenant)]).toEqual([
-      ['Ada', 'Bob'],
-      [false, true],
-    ])
-  })
-
-  test('fails with its last attempt, says to run the connector again, and the next run does everything', async () => {
-    const tenant = admin()
-    const old = await openOldUniverse()
-    const connector = await create(tenant, { dataset: 'people', authoritative: true })
-    const run = await start(tenant, connector, table)
-    await work(run, { universe: old }, { isLast: true })
-    const message = 'The run could not be carried out. Applied changes stay. Run the connector again later.'
-    expect(await now(tenant, run)).toMatchObject({
-      status: 'failed',
-      failure: { code: 'interrupted', message },
-      counts: { applied: 0 },
-    })
-    expect(await peopleOf(tenant)).toEqual([])
-    expect(await runCsv(tenant, connector, table)).toMatchObject({ status: 'succeeded', counts: { applied: 2 } })
-    expect(await accessOf(tenant)).toEqual([false, true])
-  })
-
-  test('is carried out if its connector does not decide about access', async () => {
-    const tenant = admin()
-    const old = await openOldUniverse()
-    const run = await start(tenant, await create(tenant, { dataset: 'people' }), table)
-    await work(run, { universe: old })
-    expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { applied: 2 } })
-    expect([await peopleOf(tenant), await accessOf(tenant)]).toEqual([['Ada', 'Bob'], []])
-  })
 })

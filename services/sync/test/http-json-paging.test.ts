@@ -1,23 +1,12 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { text as textOf } from 'node:stream/consumers'
-import { openOutbound } from '../src/outbound/open-outbound.ts'
-import { type Answers, type SourceServer, startSourceServer } from './source-server.ts'
+import { expect, test } from 'vitest'
+import { useJsonSource } from './json-source-support.ts'
 import { failureOf, readSource } from './source-support.ts'
 
-const answers: Answers = {}
-let server: SourceServer
-const outbound = openOutbound({ networks: ['127.0.0.1'] })
-
-beforeAll(async () => {
-  server = await startSourceServer(answers)
-})
-afterAll(async () => await server.close())
-beforeEach(() => {
-  for (const path of Object.keys(answers)) delete answers[path]
-})
+const { answers, outbound, server } = useJsonSource()
 
 const options = (config: object, secrets = {}) => ({
-  config: { url: `${server.url}/api/people`, ...config },
+  config: { url: `${server().url}/api/people`, ...config },
   secrets,
   outbound,
 })
@@ -26,7 +15,7 @@ const cursor = { kind: 'cursor', parameter: 'after', next: '/next' }
 test.each(['/api/more', './more', '/other?page=2', '?page=2', 'more?page=2', '../api/more'])(
   'the next page %s in a response is resolved against the request URL',
   async (next) => {
-    const more = new URL(next, `${server.url}/api/people`)
+    const more = new URL(next, `${server().url}/api/people`)
     answers['/api/people'] = ({ url }, response) => {
       const isFirst = !url?.includes('page=2')
       response.end(JSON.stringify({ rows: [{ id: isFirst ? 1 : 2 }], next: isFirst ? next : null }))
@@ -41,7 +30,7 @@ test.each(['/api/more', './more', '/other?page=2', '?page=2', 'more?page=2', '..
 test.each(['abc', '/9j/4AAQSkZJRgABAQ==', '+/a=b'])('the cursor %s is sent as a parameter', async (next) => {
   const asked: unknown[] = []
   answers['/api/people'] = ({ url }, response) => {
-    const after = new URL(url ?? '', server.url).searchParams.get('after')
+    const after = new URL(url ?? '', server().url).searchParams.get('after')
     asked.push(after)
     response.end(JSON.stringify({ rows: [{ id: asked.length }], ...(after === null ? { next } : {}) }))
   }
@@ -69,7 +58,7 @@ test('a token response with null members, a list of scopes or status 201 is acce
   answers['/api/people'] = ({ headers }, response) => void response.end(JSON.stringify([{ id: headers.authorization }]))
   const auth = {
     kind: 'oauth_client_credentials',
-    token_url: `${server.url}/token`,
+    token_url: `${server().url}/token`,
     client_id: 'postern',
     audience: 'https://api.example',
     resource: 'urn:people',
