@@ -5,7 +5,7 @@ import type { Principal } from '@postern/local-stack/testing'
 import { createLogger } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { AssertionSource } from '../src/work/session.ts'
+import { AssertionSource } from '../src/granted-work/session.ts'
 import { useRuns } from './run-support.ts'
 import { admin } from './support.ts'
 

@@ -1,6 +1,6 @@
 import type { Run, SafetyBreach } from '@postern/contracts'
 import { type Tx, getRow, statement } from '@postern/tenant-db'
-import { allowWork, disallowWork } from '../work/store.ts'
+import { allowWork, disallowWork } from '../granted-work/store.ts'
 import { type RowError, insertErrors } from './error-store.ts'
 import type { Actor } from './rules.ts'
 

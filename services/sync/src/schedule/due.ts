@@ -3,7 +3,7 @@ import { findConnector, moveSchedule } from '../connector/store.ts'
 import type { Queue } from '../queue/queue.ts'
 import { findOpenRun, insertRun } from '../run/store.ts'
 import type { TenantDb } from '@postern/tenant-db'
-import { openWorkerSession } from '../work/session.ts'
+import { openWorkerSession } from '../granted-work/session.ts'
 import { nextRun } from './next-run.ts'
 
 interface Parts {

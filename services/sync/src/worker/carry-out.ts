@@ -19,8 +19,8 @@ import { compare, decidePlan, planRollback } from './plan.ts'
 import { beginStaging, listHashes, sendUnseenHashes, stageSource } from './read-source.ts'
 import { advanceRun, takeOverRun } from './store.ts'
 import { runWhileWanted } from './while-wanted.ts'
-import { AssertionSource } from '../work/session.ts'
-import { acquireWork, releaseWork } from '../work/store.ts'
+import { AssertionSource } from '../granted-work/session.ts'
+import { acquireWork, releaseWork } from '../granted-work/store.ts'
 
 export interface WorkerParts extends CleanUpParts {
   readonly sources: ReadonlyMap<string, SourceType>

@@ -5,7 +5,7 @@ import { clearOldErrors, listOldRuns, recordCleared } from '../run/old-details.t
 import { isFinal } from '../run/rules.ts'
 import { clearEndedUploads, deleteAbandonedUploads, deleteUpload } from '../upload/store.ts'
 import type { RunLease } from './run-lease.ts'
-import { releaseWork } from '../work/store.ts'
+import { releaseWork } from '../granted-work/store.ts'
 
 export interface CleanUpParts {
   readonly workerDb: TenantDb

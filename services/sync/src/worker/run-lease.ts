@@ -3,8 +3,8 @@ import type { TenantDb, Tx } from '@postern/tenant-db'
 import type { Attempt } from '../import/imports.ts'
 import type { ImportCaller } from '../push/import-caller.ts'
 import { isFinal } from '../run/rules.ts'
-import type { AssertionSource } from '../work/session.ts'
-import { isSuspended } from '../work/store.ts'
+import type { AssertionSource } from '../granted-work/session.ts'
+import { isSuspended } from '../granted-work/store.ts'
 import { type LeasedRun, type Progress, advanceRun, allowLongStatements, findRunState, releaseRun } from './store.ts'
 
 /** Another worker has the run, so this one must stop. */

@@ -23,7 +23,7 @@ import { findKeyOwner } from './key-owner.ts'
 import { type Mailer, createMailSender } from './mail.ts'
 import { type SendResult, type Sender, createSender } from './send.ts'
 import { openSigners } from '../sign.ts'
-import { type WorkerSession, openWorkerSession } from '../../work/session.ts'
+import { type WorkerSession, openWorkerSession } from '../../granted-work/session.ts'
 
 export interface DeliveryParts {
   readonly db: TenantDb

@@ -4,7 +4,7 @@ import type { Universe } from '../../push/universe.ts'
 import { readUser } from '../../scim/content.ts'
 import type { TenantDb } from '@postern/tenant-db'
 import type { DueDelivery } from '../rules.ts'
-import type { WorkerSession } from '../../work/session.ts'
+import type { WorkerSession } from '../../granted-work/session.ts'
 import type { NoRecipient, Recipient } from './mail.ts'
 import { type NotifiedKey, findDirectoryPerson, findNotifiedKey } from './store.ts'
 

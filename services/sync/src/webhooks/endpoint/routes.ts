@@ -22,7 +22,7 @@ import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../../deps.ts'
 import { configurationOf, etagOf } from '../../etag.ts'
 import { actorOf } from '../../run/actor.ts'
-import { allowWork, disallowWork } from '../../work/store.ts'
+import { allowWork, disallowWork } from '../../granted-work/store.ts'
 import { assertEndpointCa, assertEndpointEvents, assertEndpointUrl } from './assert-url.ts'
 import {
   countEndpoints,

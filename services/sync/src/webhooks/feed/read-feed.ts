@@ -14,7 +14,7 @@ import {
   readFeed as readChanges,
 } from './store.ts'
 import { planDeliveries } from '../rules.ts'
-import { openWorkerSession } from '../../work/session.ts'
+import { openWorkerSession } from '../../granted-work/session.ts'
 
 export interface FeedParts {
   readonly db: TenantDb
