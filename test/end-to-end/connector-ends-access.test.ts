@@ -94,7 +94,7 @@ const ask = async (token: string) => await askAll(stack.gateways, token)
 const until = async (token: string, outcome: unknown) => await untilEverywhere(stack.gateways, token, outcome)
 
 describe('a person whom an authoritative connector makes inactive', () => {
-  test('loses access, and nobody else does', async () => {
+  test('loses access, and other people keep it', async () => {
     const { connect, run, tokenOf, tokenOfAddress } = await openTenant('connector-bank')
     const elsewhere = await openTenant('connector-other')
     const connector = await connect('hr')
@@ -134,7 +134,7 @@ describe('a person whom an authoritative connector makes inactive', () => {
     const [emil, fred] = [await tokenOf('emil'), await tokenOf('fred')]
     expect([await ask(emil), await ask(fred)]).toEqual([[200], [200]])
     await call('PATCH', `/api/v1/connectors/${connector}`, { authoritative: true })
-    // Nothing has changed in the source.
+    // The source is as before.
     await run(connector, ...rows)
     await until(emil, 'person_inactive')
     expect(await ask(fred)).toEqual([200])
@@ -156,7 +156,7 @@ describe('a person whom an authoritative connector makes inactive', () => {
     await until(gina, 200)
   })
 
-  test('stays out when the connector is retired, until another source brings the person, and nobody else loses access', async () => {
+  test('stays out when the connector is retired, until another connector brings the person, and other people keep access', async () => {
     const { call, connect, run, tokenOf } = await openTenant('connector-deleted')
     const connector = await connect('hr')
     const names = ['lars', 'mona', 'nils']
@@ -166,7 +166,7 @@ describe('a person whom an authoritative connector makes inactive', () => {
     // While it decides about access.
     await call('DELETE', `/api/v1/connectors/${connector}`)
     expect([await ask(lars), await ask(mona), await ask(nils)]).toEqual([['person_inactive'], [200], [200]])
-    // Nobody decides about them any more: neither a push nor SCIM gives access back.
+    // No source decides about them now: pushes and SCIM do not give access back.
     await call('POST', '/api/v1/sync/people', [
       { external_id: 'lars', name: 'Lars', active: true },
       { external_id: 'mona', name: 'Mona', active: false },
@@ -250,7 +250,7 @@ describe('people who lose access by a connector without becoming inactive', () =
     await run(connector, ...rows)
     const xena = await tokenOf('xena')
     await call('PATCH', `/api/v1/connectors/${connector}`, { authoritative: true })
-    // Nothing has changed in the source.
+    // The source is as before.
     const id = await begin(connector, ...rows)
     const waiting = await reach(id, 'needs_approval')
     expect(waiting).toMatchObject({ breaches: [{ limit: 'max_deactivate', actual: 3, allowed: 2 }] })
@@ -260,7 +260,7 @@ describe('people who lose access by a connector without becoming inactive', () =
     await until(xena, 'person_inactive')
   })
 
-  test('are left alone by a run that was planned before the connector decided about access', async () => {
+  test('do not change by a run that was planned before the connector decided about access', async () => {
     const { call, connect, run, begin, reach, tokenOf } = await openTenant('connector-approved-late')
     const connector = await connect('hr', { ...limited, authoritative: false })
     await run(connector, ...people(false, 'zoe'), ...people(true, 'adam', 'bela', 'cora'))
@@ -295,7 +295,7 @@ test('people keep access until the rollback of the run that brought them is appr
   const tokens = await Promise.all(names.map(tokenOf))
   const run = await begin(connector, ...people(true, ...names))
   await reach(run, 'succeeded')
-  // Whoever made a mistake may first say that the connector decides no longer.
+  // An administrator may first turn off that the connector decides.
   await call('PATCH', `/api/v1/connectors/${connector}`, { authoritative: false })
   const { id } = identified.parse(await call('POST', `/api/v1/sync-runs/${run}/rollback`, {}))
   const waiting = await reach(id, 'needs_approval')

@@ -24,10 +24,9 @@ interface Refused {
 
 /** JSON Pointers or parameter names. A wrapper comes first, because it explains the other errors. */
 export function inputErrors(error: z.ZodError, where: 'body' | 'parameter', refused: Refused = {}): InputError[] {
-  const [others = [], wrappers = []] = [false, true].map((wanted) =>
-    error.issues.filter((issue) => (where === 'body' && hasWrapper(issue, refused)) === wanted),
-  )
-  return [...wrappers, ...others].flatMap((issue) => fromIssue(issue, where, refused)).slice(0, maxErrors)
+  const explains = (issue: z.core.$ZodIssue): boolean => where === 'body' && hasWrapper(issue, refused)
+  const { first = [], then = [] } = Object.groupBy(error.issues, (issue) => (explains(issue) ? 'first' : 'then'))
+  return [...first, ...then].flatMap((issue) => fromIssue(issue, where, refused)).slice(0, maxErrors)
 }
 
 function hasWrapper(issue: z.core.$ZodIssue, { value, schema }: Refused): boolean {
